@@ -1,0 +1,1 @@
+"""Cost models: one TOML file per card. See README.md."""

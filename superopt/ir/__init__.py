@@ -1,0 +1,1 @@
+"""Plain values that the stages hand to each other."""

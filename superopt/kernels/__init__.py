@@ -1,0 +1,1 @@
+"""Generated kernels: Triton source written for one step of a plan."""

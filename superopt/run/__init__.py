@@ -1,0 +1,1 @@
+"""Executing plans: node by node, through Inductor, or as generated kernels."""
