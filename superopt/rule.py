@@ -98,7 +98,9 @@ class Rule:
 
     def _check(self, left: Sequence[Expr], right: Sequence[Expr]) -> None:
         if len(left) != len(right):
-            raise RuleError(f"rule {self.name} ({self.where}): {len(left)} left, {len(right)} right")
+            raise RuleError(
+                f"rule {self.name} ({self.where}): {len(left)} left, {len(right)} right"
+            )
         for a, b in zip(left, right, strict=True):
             try:
                 ok = a.type == b.type
@@ -124,7 +126,9 @@ def make_rule(
     if not law:
         raise RuleError(f"rule {name} ({where}) has no docstring; state its law there")
     if not inspect.isgeneratorfunction(body):
-        raise RuleError(f"rule {name} ({where}) yields nothing; yield the left side, then the right")
+        raise RuleError(
+            f"rule {name} ({where}) yields nothing; yield the left side, then the right"
+        )
     if group not in GROUPS:
         raise RuleError(f"rule {name} ({where}): group {group!r} is none of {', '.join(GROUPS)}")
     variables = tuple(inspect.signature(body).parameters)

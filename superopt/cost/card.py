@@ -23,11 +23,11 @@ KINDS = ("measured", "published", "spec", "assumption")
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
 FIGURES = (
     *("arch", "sms", "launch_us", "min_us", "dram_gbs", "l2_bytes", "beta", "eta"),
-    "l2_gbs",
+    *("lanes_eta", "half_rate_tile", "l2_gbs"),
 )
 WHOLE = ("arch", "sms", "l2_bytes")
-MAY_BE_ZERO = ("arch", "launch_us", "min_us", "l2_bytes", "beta")
-FRACTIONS = ("beta", "eta")
+MAY_BE_ZERO = ("arch", "launch_us", "min_us", "l2_bytes", "beta", "half_rate_tile")
+FRACTIONS = ("beta", "eta", "lanes_eta")
 TABLES = ("simt_tflops", "library_tflops", "mma_tflops")
 OPTIONAL = ("l2_gbs", "mma_tflops")
 NEEDED_RATES = {"simt_tflops": ("f32", "f64")}
@@ -54,6 +54,8 @@ class Card:
     l2_bytes: int
     beta: float
     eta: float
+    lanes_eta: float
+    half_rate_tile: float
     simt_tflops: Rates = field(hash=False)
     library_tflops: Rates = field(hash=False)
     mma_tflops: Rates = field(default_factory=dict, hash=False)
@@ -66,16 +68,21 @@ class Card:
         ``precision`` is torch's for fp32 products: other than "highest" allows TF32. A dtype that
         the engine's table lacks runs on the ordinary lanes, where all but f64 compute in fp32.
         """
+        lanes = self.simt_tflops["f64" if dtype == torch.float64 else "f32"]
+        units = self.units(engine, dtype, precision)
+        if engine == "mma":
+            return 1e12 * (self.eta * units or self.lanes_eta * lanes)
+        return 1e12 * (units or lanes)
+
+    def units(self, engine: str, dtype: torch.dtype, precision: str = "highest") -> float:
+        """TFLOP/s in the engine's table; 0 where it has none for the dtype."""
         tables = {"library": self.library_tflops, "mma": self.mma_tflops, "simt": {}}
         if engine not in tables:
             raise CostModelError(f"no engine named {engine!r}; known: {', '.join(tables)}")
         keys = [k for k, d in DTYPES.items() if d == dtype]
         if dtype == torch.float32 and precision != "highest":
             keys.insert(0, "tf32")
-        found = [tables[engine][k] for k in keys if k in tables[engine]]
-        lanes = self.simt_tflops["f64" if dtype == torch.float64 else "f32"]
-        share = self.eta if engine == "mma" else 1.0
-        return 1e12 * share * (found[0] if found else lanes)
+        return next((tables[engine][k] for k in keys if k in tables[engine]), 0.0)
 
 
 def load_card(name_or_path: str | Path) -> Card:
@@ -126,7 +133,7 @@ def detect_card() -> str:
 
 
 def _files() -> dict[str, Traversable]:
-    """Files by card name: of the package superopt.costmodels, else of the folder beside superopt."""
+    """Files by card name, from the package superopt.costmodels, else the folder beside superopt."""
     try:
         folder: Traversable = importlib.resources.files("superopt.costmodels")
     except ModuleNotFoundError:
@@ -151,12 +158,13 @@ class _Reader:
     def card(self) -> Card:
         fields = ("name", "kind", "devices", *FIGURES, *TABLES)
         self.check_keys(self.data, fields, [f for f in fields if f not in OPTIONAL], "")
-        figures = {f: self.figure(f, f, self.data[f]) for f in FIGURES if f in self.data}
-        tables = {t: self.table(t) for t in TABLES if t in self.data}
+        given = [f for f in FIGURES if f in self.data]
+        figures: dict[str, Any] = {f: self.figure(f, f, self.data[f]) for f in given}
+        tables: dict[str, Any] = {t: self.table(t) for t in TABLES if t in self.data}
         return Card(
-            name=self.words("name", str),
+            name=self.text("name"),
             kind=self.kind(),
-            devices=tuple(self.words("devices", list)),
+            devices=self.words("devices"),
             sources=self.sources,
             **figures,
             **tables,
@@ -175,11 +183,17 @@ class _Reader:
             raise self.fail("kind", f"{self.data['kind']!r} is none of {', '.join(KINDS)}")
         return self.data["kind"]
 
-    def words(self, key: str, type_: type) -> Any:
+    def text(self, key: str) -> str:
         value = self.data[key]
-        if not isinstance(value, type_) or not all(isinstance(v, str) for v in value):
-            raise self.fail(key, "a string is needed" if type_ is str else "strings are needed")
+        if not isinstance(value, str):
+            raise self.fail(key, "a string is needed")
         return value
+
+    def words(self, key: str) -> tuple[str, ...]:
+        value = self.data[key]
+        if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+            raise self.fail(key, "strings are needed")
+        return tuple(value)
 
     def table(self, name: str) -> dict[str, float]:
         rates = self.data[name]

@@ -7,10 +7,11 @@ of the time to move the bytes and the time to compute:
     memory      = bytes / dram / min(1, 2 * tiles / sms)
     arithmetic  = flops / rate(engine, dtype) * ceil(tiles / sms) * sms / tiles
 
-The last factor of each is 1 when ``tiles`` is 0. Sources: bound and wave quantisation as in NeuSight
-(arXiv 2407.13853) and tritonBLAS (2512.04226); the sum weighted by beta is this project's, fitted
-to one kernel (``costmodels/h200.toml``). A library product has no tiles: its rate is an average
-over the tiles that the vendor chooses. With few rows memory bounds it, without a special case.
+The last factor of each is 1 when ``tiles`` is 0. Sources: roofline and wave quantisation, as in
+NeuSight (arXiv 2407.13853) and tritonBLAS (2512.04226); the sum weighted by beta is this project's,
+fitted to one kernel (``costmodels/h200.toml``). A library product has no tiles: its rate is an
+average over the tiles that the vendor chooses. With few rows memory bounds it, without a special
+case. What small tiles cost a generated product is part of its work (``works.dot_work``).
 """
 
 from __future__ import annotations
@@ -35,10 +36,17 @@ def seconds(work: Work, card: Card, *, precision: str = "highest", cached: float
     """
     if work.launches == 0:
         return 0.0
+    body = body_seconds(work, card, precision=precision, cached=cached)
+    return work.launches * card.launch_us * 1e-6 + max(work.launches * card.min_us * 1e-6, body)
+
+
+def body_seconds(
+    work: Work, card: Card, *, precision: str = "highest", cached: float = 0.0
+) -> float:
+    """As ``seconds``, without launches and least times: what joins a kernel that runs anyway."""
     memory = memory_seconds(work, card, cached)
     arithmetic = arithmetic_seconds(work, card, precision)
-    body = max(memory, arithmetic) + card.beta * min(memory, arithmetic)
-    return work.launches * card.launch_us * 1e-6 + max(work.launches * card.min_us * 1e-6, body)
+    return max(memory, arithmetic) + card.beta * min(memory, arithmetic)
 
 
 def memory_seconds(work: Work, card: Card, cached: float = 0.0) -> float:
@@ -52,7 +60,7 @@ def memory_seconds(work: Work, card: Card, cached: float = 0.0) -> float:
 
 
 def arithmetic_seconds(work: Work, card: Card, precision: str = "highest") -> float:
-    """Seconds to compute, in whole waves: a last wave that is not full takes as long as a full one."""
+    """Seconds to compute, in whole waves: the last takes as long as a full one."""
     waves = math.ceil(work.tiles / card.sms) * card.sms / work.tiles if work.tiles else 1.0
     return work.flops * waves / card.rate(work.engine, work.dtype, precision)
 
@@ -81,6 +89,9 @@ class Burden:
         return sum(parts) + peak * self.peak
 
 
+BURDEN = Burden()
+
+
 @dataclass(frozen=True)
 class PlanPrice(Price):
     """A plan's price with the bytes that its copies move, and its objective in seconds."""
@@ -89,7 +100,7 @@ class PlanPrice(Price):
     objective: float = 0.0
 
 
-def objective(price: Price, lam: float, burden: Burden = Burden()) -> float:
+def objective(price: Price, lam: float, burden: Burden = BURDEN) -> float:
     """latency + lam * C, in seconds: what extraction makes small. lam = 0 is pure latency."""
     copied = price.copied if isinstance(price, PlanPrice) else 0.0
     burdens = burden.seconds(price.launches, copied, 0, price.peak_bytes)

@@ -134,3 +134,12 @@ class Site:
     sms: int
     precision: str = "highest"
     deterministic: bool = False
+
+
+@dataclass
+class Listing:
+    """A plan's source, the names it uses, and its kernels by name."""
+
+    source: str
+    names: dict[str, Any]
+    kernels: dict[str, Kernel] = field(default_factory=dict)

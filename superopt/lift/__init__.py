@@ -1,5 +1,5 @@
 """FX graphs to typed terms."""
 
-from superopt.lift.fx import Lifted, Output, lift
+from superopt.lift.fx import lift
 
-__all__ = ["Lifted", "Output", "lift"]
+__all__ = ["lift"]

@@ -125,9 +125,7 @@ def _split(outs: tuple[TensorType, ...], x: Expr, sizes: Any, dim: int = 0) -> t
 @lifts(aten.unbind.int)
 def _unbind(outs: tuple[TensorType, ...], x: Expr, dim: int = 0) -> tuple[Expr, ...]:
     dim %= x.ndim
-    return tuple(
-        ops.reshape(ops.slice_(x, dim, i, i + 1), t.shape) for i, t in enumerate(outs)
-    )
+    return tuple(ops.reshape(ops.slice_(x, dim, i, i + 1), t.shape) for i, t in enumerate(outs))
 
 
 @lifts(aten.cat.default)

@@ -7,7 +7,6 @@ for what it computes. Nothing here branches on a symbolic size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import sympy
@@ -19,40 +18,12 @@ from superopt.errors import LiftError
 from superopt.ir.dims import Dim, to_dim
 from superopt.ir.expr import Expr, Ref
 from superopt.ir.graph import Graph
+from superopt.ir.lifted import Lifted, Output
 from superopt.ir.types import TensorType, TupleType, Type
 from superopt.lift.aten import LIFTERS
 from superopt.lift.operands import Unmodelled, operand, promoted
 from superopt.ops.op import Kind, Op
 from superopt.ops.opaque import CALLABLES, Literal, Opaque, Slot
-
-
-@dataclass(frozen=True)
-class Output:
-    """One output of the user's graph: a tensor (its position among ``graph.outputs``), a size or
-    None. ``strides`` are those the caller must see; outputs of one ``storage`` may share memory,
-    others may not ("input:<i>" when it is memory of an input)."""
-
-    position: int | None = None
-    dim: Dim | None = None
-    strides: tuple[Dim, ...] | None = None
-    storage: str = ""
-
-
-@dataclass
-class Lifted:
-    """A lifted graph with the signature that every alternative of it keeps.
-
-    sizes      position of the call's integer arguments, by the symbol that each binds
-    constants  tensors that the FX graph held; they follow the call's arguments as inputs
-    """
-
-    graph: Graph
-    outputs: list[Output]
-    sizes: dict[sympy.Symbol, tuple[int, int | None]]
-    constants: list[torch.Tensor]
-    arguments: int
-    device: torch.device
-    opaque: list[str] = field(default_factory=list)
 
 
 def type_of(value: Any) -> Type | None:
@@ -198,7 +169,7 @@ class _Lift:
         return self.graph.ref(self.graph.insert(ops.getitem(source, index)))
 
     def modelled(self, node: FxNode, type_: Any, args: list, kwargs: dict) -> Any:
-        if type_ is None or not self.one_device(node) or _complex(type_):
+        if type_ is None or not self.one_device(node) or _complex(node):
             raise Unmodelled("other devices or dtypes")
         if node.target in LIFTERS:
             out = type_ if isinstance(type_, TensorType) else type_.items
@@ -298,9 +269,7 @@ _PLAIN = (
 
 def _device(gm: torch.fx.GraphModule) -> torch.device:
     """The device of most tensors; a GPU wins over the CPU."""
-    devices = [
-        v.device for n in gm.graph.nodes if isinstance(v := n.meta.get("val"), torch.Tensor)
-    ]
+    devices = [v.device for n in gm.graph.nodes if isinstance(v := n.meta.get("val"), torch.Tensor)]
     for d in devices:
         if d.type != "cpu":
             return d
@@ -320,9 +289,9 @@ def _out_strides(value: Any) -> tuple:
     return tuple(_strides(v) for v in values)
 
 
-def _complex(type_: Type) -> bool:
-    items = type_.items if isinstance(type_, TupleType) else (type_,)
-    return any(t is not None and t.dtype.is_complex for t in items)
+def _complex(node: FxNode) -> bool:
+    values = [n.meta.get("val") for n in (*node.all_input_nodes, node)]
+    return any(isinstance(v, torch.Tensor) and v.is_complex() for v in values)
 
 
 def _target(target: Any) -> str:

@@ -42,6 +42,16 @@ from superopt.ops.pointwise import (
     tanh,
     where,
 )
-from superopt.ops.reduce import amax, amin, log_softmax, mean, rms, softmax, standardise, sum_
+from superopt.ops.reduce import (
+    amax,
+    amin,
+    log_softmax,
+    mean,
+    rms,
+    rotate_half,
+    softmax,
+    standardise,
+    sum_,
+)
 
 __all__ = [n for n in dir() if not n.startswith("_")]

@@ -73,9 +73,7 @@ def _meaning(x: Any, weights: Any, extras: Any, prologue: Expr | None, groups: A
         x = run(prologue, {h: x for h in holes(prologue, "x")})
     outs = []
     for _, epilogue in groups:
-        accs = {
-            h: torch.nn.functional.linear(x, weights[h.index]) for h in holes(epilogue, "acc")
-        }
+        accs = {h: torch.nn.functional.linear(x, weights[h.index]) for h in holes(epilogue, "acc")}
         outs.append(run(epilogue, dict(accs)))
     return outs[0] if len(outs) == 1 else tuple(outs)
 

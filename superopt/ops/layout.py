@@ -91,7 +91,9 @@ concat = _layout(
 getitem = _layout("getitem", _getitem, lambda x, index: x[index], "index")
 
 # A list of values as one value, so that an operator of many operands has a fixed arity in patterns.
-pack = _layout("pack", lambda types: TupleType(tuple(map(tensor, types))), lambda *xs: xs, arity=None)
+pack = _layout(
+    "pack", lambda types: TupleType(tuple(map(tensor, types))), lambda *xs: xs, arity=None
+)
 
 
 def _as_tensor(x: Any) -> torch.Tensor:

@@ -18,6 +18,22 @@ from superopt.ops.op import Kind, Op, define
 aten = torch.ops.aten
 
 
+def _with_numbers(fn: Callable[..., Any], tensors_only: bool) -> Callable[..., Any]:
+    """``fn`` for operands that may be Python numbers, as scalars are."""
+
+    def call(*operands: Any) -> Any:
+        like = next((x for x in operands if isinstance(x, torch.Tensor)), None)
+        if like is None:
+            return fn(*(torch.tensor(x, dtype=torch.float64) for x in operands)).item()
+        if tensors_only:
+            operands = tuple(
+                torch.as_tensor(x, dtype=like.dtype, device=like.device) for x in operands
+            )
+        return fn(*operands)
+
+    return call
+
+
 def _define(
     name: str,
     fn: Callable[..., Any],
@@ -32,7 +48,7 @@ def _define(
             name,
             Kind.POINTWISE,
             lambda types: rule(types),
-            fn,
+            _with_numbers(fn, fn in (torch.maximum, torch.minimum)),
             arity=arity,
             flops=lambda args, out: out.numel * cost,
             triton=triton,
@@ -75,9 +91,7 @@ tanh = _unary("tanh", torch.tanh, "_tanh({0})", aten.tanh.default, cost=10)
 sigmoid = _unary("sigmoid", torch.sigmoid, "_sigmoid({0})", aten.sigmoid.default)
 silu = _unary("silu", F.silu, "({0} * _sigmoid({0}))", aten.silu.default, cost=5)
 gelu = _unary("gelu", F.gelu, "_gelu({0})", cost=12)
-gelu_tanh = _unary(
-    "gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), "_gelu_tanh({0})", cost=14
-)
+gelu_tanh = _unary("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), "_gelu_tanh({0})", cost=14)
 
 eq = _binary("eq", torch.eq, "({0} == {1})", aten.eq.Tensor, aten.eq.Scalar, rule=infer.comparison)
 ne = _binary("ne", torch.ne, "({0} != {1})", aten.ne.Tensor, aten.ne.Scalar, rule=infer.comparison)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from superopt.ir.dims import is_static
 from superopt.ir.types import tensor
 from superopt.ops import infer
 from superopt.ops.op import Kind, Op, define
@@ -74,3 +75,27 @@ rms = _row("rms", _rms, 4, ("eps",))
 standardise = _row("standardise", _standardise, 8, ("eps",))
 softmax = _row("softmax", lambda x: torch.softmax(x, -1), 8)
 log_softmax = _row("log_softmax", lambda x: torch.log_softmax(x, -1), 8)
+
+
+def _halves(types: Any) -> Any:
+    t = infer.rowwise(types)
+    if not is_static(t.shape[-1]) or t.shape[-1] % 2:
+        raise TypeError(f"a last axis of even length is needed, not {t}")
+    return t
+
+
+def _rotate_half(x: torch.Tensor) -> torch.Tensor:
+    h = x.shape[-1] // 2
+    return torch.cat((-x[..., h:], x[..., :h]), -1)
+
+
+# rotate_half(x) = (-x2, x1) for x = (x1, x2): rotary position embeddings.
+rotate_half = define(
+    Op(
+        "rotate_half",
+        Kind.ROW,
+        _halves,
+        _rotate_half,
+        flops=lambda args, out: tensor(args[0]).numel,
+    )
+)

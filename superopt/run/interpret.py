@@ -11,10 +11,9 @@ from typing import Any
 import sympy
 import torch
 
-from superopt.ir.dims import Dim
 from superopt.ir.expr import Expr
 from superopt.ir.graph import Graph
-from superopt.ops.opaque import Opaque
+from superopt.ops.opaque import Opaque, call, substitute_sizes
 
 Sizes = Mapping[sympy.Symbol, Any]
 
@@ -59,9 +58,7 @@ def full(value: Any, shape: Sequence[Any], dtype: torch.dtype, device: torch.dev
     return torch.full(tuple(shape), value, dtype=dtype, device=device)
 
 
-def interpret(
-    graph: Graph, args: Sequence[Any], sizes: Sizes, device: torch.device
-) -> list[Any]:
+def interpret(graph: Graph, args: Sequence[Any], sizes: Sizes, device: torch.device) -> list[Any]:
     """The outputs of ``graph``; a value is dropped after its last use."""
     last = {a: i for i in graph.live() for a in graph.nodes[i].args}
     keep = set(graph.outputs)
@@ -88,16 +85,15 @@ def run_node(
         return args[node.attrs[0]]
     operands = [values[a] for a in node.args]
     if node.op.name == "opaque":
-        return _opaque(node.attrs[0], operands, sizes)
+        return run_opaque(node.attrs[0], operands, sizes)
     attrs = realise(node.attrs, sizes)
     if node.op.name == "expand" and not isinstance(operands[0], torch.Tensor):
         return full(operands[0], attrs[0], node.type.dtype, device)  # type: ignore[union-attr]
     return node.op.torch(*operands, *attrs)
 
 
-def _opaque(spec: Opaque, operands: list[Any], sizes: Sizes) -> Any:
-    from superopt.ops.opaque import call, substitute_sizes
-
+def run_opaque(spec: Opaque, operands: Sequence[Any], sizes: Sizes) -> Any:
+    """An opaque operator on operands that first get the strides it was traced with."""
     operands = [
         x if s is None else restride(x, realise(s, sizes))
         for x, s in zip(operands, spec.strides, strict=True)

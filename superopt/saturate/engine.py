@@ -17,11 +17,11 @@ from typing import Any
 
 os.environ.setdefault("RUST_BACKTRACE", "0")
 
-from egglog import bindings as b  # noqa: E402
+from egglog import bindings as b
 
-from superopt.errors import SaturateError  # noqa: E402
-from superopt.ir.expr import Apply, Expr, Var  # noqa: E402
-from superopt.rule import Rule  # noqa: E402
+from superopt.errors import SaturateError
+from superopt.ir.expr import Apply, Expr, Var
+from superopt.rule import Rule
 
 _SPAN = b.RustSpan("superopt", 0, 0)
 
@@ -126,16 +126,16 @@ class Engine:
 
     def _declare_rules(self, rules: Sequence[Rule]) -> None:
         self._run(self._parse("(sort T)"))
-        for group in dict.fromkeys(["recognition", "algebra", "kernels", *(r.group for r in rules)]):
+        for group in dict.fromkeys(
+            ["recognition", "algebra", "kernels", *(r.group for r in rules)]
+        ):
             self._run(self._parse(f"(ruleset {group})"))
         text = []
         for rule in rules:
             columns = self._columns[rule.name]
             sorts = " ".join(sort for _, sort in columns)
             names = " ".join(name for name, _ in columns)
-            body = " ".join(
-                f"(= r{i} {self._pattern(p)})" for i, p in enumerate(rule.patterns)
-            )
+            body = " ".join(f"(= r{i} {self._pattern(p)})" for i, p in enumerate(rule.patterns))
             text.append(f"(relation m_{rule.name} ({sorts}))")
             text.append(
                 f"(rule ({body}) ((m_{rule.name} {names})) "

@@ -140,13 +140,17 @@ class _Saturation:
             first = members[0]
             roots = tuple(m[0] for m in members)
             values = tuple(m[at] for m in members)
-            out.append((roots, *(values if i == at else v for i, v in enumerate(first) if i >= count)))
+            out.append(
+                (roots, *(values if i == at else v for i, v in enumerate(first) if i >= count))
+            )
         return out
 
     def _apply(self, rule: Rule, match: tuple) -> bool:
         count = len(rule.patterns)
         roots = match[0] if rule.collect is not None else match[:count]
-        binding = dict(zip(rule.variables, match[count if rule.collect is None else 1 :], strict=True))
+        binding = dict(
+            zip(rule.variables, match[count if rule.collect is None else 1 :], strict=True)
+        )
         sides = rule.apply(self._typed(rule, binding))
         if sides is None:
             return False

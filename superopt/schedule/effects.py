@@ -33,12 +33,9 @@ def needs(graph: Graph) -> dict[int, set[int]]:
     Leaves and transparent nodes do not work. Random and effectful operators keep their order, and
     whoever reads memory that one of them writes stays on its side of the write.
     """
-    live = graph.live()
+    idle = TRANSPARENT | {"input", "scalar"}
     table: dict[int, set[int]] = {
-        i: set()
-        for i in live
-        if graph.nodes[i].args or graph.nodes[i].op.name not in ("input", "scalar", "expand")
-        if graph.nodes[i].op.name not in TRANSPARENT
+        i: set() for i in graph.live() if graph.nodes[i].op.name not in idle
     }
     for i, earlier in table.items():
         earlier |= {s for a in graph.nodes[i].args for s in behind(graph, a) if s in table}

@@ -51,9 +51,7 @@ def reshape(shape: Shape, strides: Strides, new: Shape) -> Strides | None:
     todo = list(new)
     base, chunk = strides[-1], simplify(shape[-1])
     for axis in reversed(range(len(shape))):
-        if axis and (
-            same(shape[axis - 1], 1) or same(strides[axis - 1], simplify(chunk * base))
-        ):
+        if axis and (same(shape[axis - 1], 1) or same(strides[axis - 1], simplify(chunk * base))):
             chunk = simplify(chunk * shape[axis - 1])
             continue
         part: Dim = 1
@@ -91,6 +89,8 @@ def _strides(graph: Graph, node: Node, table: dict[int, Strides]) -> Strides | N
         return _opaque(node, 0)
     if name == "getitem" and graph.nodes[node.args[0]].op.name == "opaque":
         return _opaque(graph.nodes[node.args[0]], attrs[0], shape)
+    if name == "expand" and graph.nodes[node.args[0]].op.name == "scalar":
+        return contiguous(shape)  # a number has no memory to look at: this is a fill
     if name in ("permute", "slice", "expand", "reshape"):
         old, before = table[node.args[0]], tensor(graph.nodes[node.args[0]].type).shape
         match name:

@@ -1,0 +1,1 @@
+"""`superopt demo`: a sentence encoder and a Llama block, compiled and compared."""

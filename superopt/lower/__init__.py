@@ -1,0 +1,6 @@
+"""Plans to source: one module a kernel, and one that calls them in order."""
+
+from superopt.lower.generate import generate
+from superopt.lower.wrapper import lower
+
+__all__ = ["generate", "lower"]
