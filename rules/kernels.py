@@ -32,7 +32,7 @@ from superopt.ops import (
 from superopt.ops.gemm import acc_type
 from superopt.rule import make_rule, require, rule
 
-_EPILOGUE_OPS = 16  # operators in an epilogue
+_EPILOGUE_OPS = 12  # operators in an epilogue
 _PROLOGUE_OPS = 6  # operators in a prologue; each is computed again by every tile
 _FULL_EXTRAS = 2  # extras of an epilogue that are as large as the output
 _WEIGHTS = 4

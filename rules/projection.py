@@ -6,8 +6,11 @@ must not be gathered again, or it would feed on itself; ``_own`` keeps the progr
 
 from inspect import Parameter, Signature
 
+import torch
+
 from superopt.ir.dims import is_static, same
 from superopt.ir.expr import Hole
+from superopt.ir.types import TensorType
 from superopt.ops import concat, gemm, getitem, linear, pack, slice_
 from superopt.ops.gemm import acc_type
 from superopt.rule import make_rule, require, rule
@@ -185,3 +188,23 @@ def _folds(weights, g, axis) -> None:
     require(all((v * g).shape == v.shape for v in weights), "g enlarges none of them")
     at = axis - (weights[0].ndim - g.ndim)
     require(at < 0 or same(g.shape[at], 1), "g is constant along the joined axis")
+
+
+# -- where the check cannot guess ------------------------------------------------------------------
+
+
+def _biased(n):
+    """n bare products of one x, and a bias for each."""
+
+    def draw(rng):
+        x = TensorType((rng.randint(1, 4), rng.randint(1, 5)), torch.float64)
+        widths = [rng.randint(1, 5) for _ in range(n)]
+        ws = tuple(TensorType((width, x.shape[-1]), x.dtype) for width in widths)
+        groups = tuple(((i,), Hole("acc", i, acc_type(x, w))) for i, w in enumerate(ws))
+        biases = {f"b{i}": TensorType((width,), x.dtype) for i, width in enumerate(widths)}
+        return {"x": x, "ws": ws, "es": (), "prologue": None, "groups": groups, **biases}
+
+    return draw
+
+
+SAMPLES = {f"biases_into_kernel_{n}": _biased(n) for n in (2, 3, 4)}

@@ -37,8 +37,6 @@ class Compiled:
     first run, the fallback takes its place (or the error is raised, under ``strict``).
     """
 
-    _boxed_call = True
-
     def __init__(self, plans: list[Boxed], fallback: Boxed, strict: bool, record: Any) -> None:
         self.plans = plans
         self.current = plans[0]
@@ -52,6 +50,15 @@ class Compiled:
         if id(run) in self._proven:
             return run(args)
         return self._first(run, args)
+
+    def boxed(self) -> Boxed:
+        """This callable as the plain function that AOTAutograd expects."""
+
+        def run(args: list[Any]) -> Sequence[Any]:
+            return self(args)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
 
     def _first(self, run: Boxed, args: list[Any]) -> Sequence[Any]:
         from superopt.backend import as_error, warn_fallback
@@ -92,7 +99,7 @@ class _Session:
         def compile_(gm: torch.fx.GraphModule, example: Sequence[Any]) -> Boxed:
             compiled = compile_aten_graph(gm, example, role, self)
             self.compiled.append(compiled)
-            return compiled
+            return compiled.boxed()
 
         return compile_
 

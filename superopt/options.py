@@ -19,7 +19,8 @@ class Options:
     """Settings of one ``torch.compile(model, backend="superopt", options={...})``.
 
     mode           "default", "reduce-overhead" or "max-autotune" (both replay CUDA graphs), or
-                   "max-autotune-no-cudagraphs"; set through ``torch.compile(mode=...)``
+                   "max-autotune-no-cudagraphs"; set through ``torch.compile(mode=...)``, or as an
+                   option, since torch takes either a mode or options
     measure        on a GPU, time the best plans and Inductor's, keep the fastest (True); trust the
                    cost model alone (False)
     rival          Inductor's compile of the same graph takes part in the measurement
@@ -55,24 +56,26 @@ class Options:
 
 
 _RENAMED = {"lambda": "lam"}
-_KEYS = sorted({f.name for f in fields(Options)} - {"mode", "lam"} | {"lambda"})
+_KEYS = sorted({f.name for f in fields(Options)} - {"lam"} | {"lambda"})
 
 
 def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
     """The options of one call of ``torch.compile``; OptionError names what is wrong and what fits."""
-    if mode is not None and mode not in MODES:
-        raise OptionError(f"unknown mode {mode!r}; valid modes: {', '.join(MODES)}")
     values: dict[str, Any] = {"strict": flag("SUPEROPT_STRICT")}
+    if mode is not None:
+        values["mode"] = _checked("mode", mode)
     for key, value in (options or {}).items():
         if key not in _KEYS:
             close = difflib.get_close_matches(key, _KEYS, 1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
             raise OptionError(f"unknown option {key!r}{hint}; valid options: {', '.join(_KEYS)}")
         values[_RENAMED.get(key, key)] = _checked(key, value)
-    return replace(Options(mode=mode or "default"), **values)
+    return replace(Options(), **values)
 
 
 def _checked(key: str, value: Any) -> Any:
+    if key == "mode":
+        return _expect(key, value, value in MODES, f"one of {', '.join(MODES)}")
     if key in ("measure", "rival", "strict", "freeze"):
         return _expect(key, value, isinstance(value, bool), "True or False")
     if key in ("rules", "disable"):

@@ -34,14 +34,12 @@ class Draw:
         self.rng, self.dtype = rng, dtype
         self.sizes: dict[sympy.Symbol, int] = {}
         self.pool: list[Dim] = [*rng.sample(SIZES, 3), 1]
-        if rng.random() < 0.2:
+        if rng.random() < 0.3:
             symbol = sympy.Symbol("s0", integer=True, positive=True)
             self.sizes[symbol] = int(self.pool[0])  # type: ignore[arg-type]
-            self.pool[0] = symbol
+            self.pool[:1] = [symbol, symbol]
         self._count = self._joined = 0  # values so far; the axis of the concat being drawn
-        self._env: dict[str, Any] = {
-            k: self._ref(v) if isinstance(v, TensorType) else v for k, v in fixed.items()
-        }
+        self._env: dict[str, Any] = {k: self._given(v) for k, v in fixed.items()}
 
     def binding(self, rule: Rule) -> dict[str, Any]:
         """A value for every variable; TypeError where this attempt came to nothing."""
@@ -86,6 +84,15 @@ class Draw:
         self._count += 1
         return Ref(self._count, of, tuple(items))
 
+    def _given(self, value: Any) -> Any:
+        """What SAMPLES fixes: a type becomes a value of it, a tuple of types a pack."""
+        if isinstance(value, tuple) and all(isinstance(v, TensorType) for v in value):
+            return self._pack([self._ref(v) for v in value])
+        return self._ref(value) if isinstance(value, TensorType) else value
+
+    def _pack(self, items: Sequence[Ref]) -> Ref:
+        return self._ref(TupleType(tuple(tensor(r.type) for r in items)), items)
+
     # -- types ---------------------------------------------------------------------------------
 
     def _size(self) -> Dim:
@@ -98,6 +105,8 @@ class Draw:
     def _beside(self, t: TensorType) -> TensorType:
         """A type that broadcasts with ``t``, more often than not without enlarging it."""
         shape = list(t.shape)
+        if not shape:
+            return TensorType(self._type().shape, t.dtype)
         match self.rng.randrange(8):
             case 0 | 1 | 2:
                 pass
@@ -105,9 +114,9 @@ class Draw:
                 shape = shape[self.rng.randint(0, len(shape)) :]
             case 4:
                 shape = [self.rng.choice((d, 1)) for d in shape]
-            case 5 if shape:
+            case 5:
                 shape[-1] = 1
-            case 6 if shape:
+            case 6:
                 shape = [1] * (len(shape) - 1) + shape[-1:]
             case _:
                 shape = [self._size() if d == 1 else d for d in shape]
@@ -237,10 +246,13 @@ class Draw:
         x = self._expr(e.args[0], self._type(1))
         if not x.ndim:
             raise TypeError("x has no rows")
+        names = [_name(v) for v in (*e.args[1:], *e.attrs)]
+        if all(n in self._env for n in names):
+            return e.op(x, *(self._env[n] for n in names))
         extras: list[Ref] = []
-        name = _name(e.attrs[0])
-        prologue = self._env[name] if name in self._env else self._prologue(x, extras)
-        if name in self._env and prologue is not None:
+        known = names[2] in self._env
+        prologue = self._env[names[2]] if known else self._prologue(x, extras)
+        if known and prologue is not None:
             raise TypeError("two kernels with one prologue do not share their extras")
         rows = tensor(x.type if prologue is None else prologue.type)
         alone = self.rng.random() < 0.65
@@ -256,15 +268,10 @@ class Draw:
             made: Any = ((tuple(range(count)), body),)
         else:
             made = tuple((i, h if bare else self._body([h], extras)) for i, h in groups)
-        for v, value in zip(
-            (*e.args[1:], *e.attrs), (weights, extras, prologue, made), strict=True
-        ):
-            if isinstance(value, list):
-                value = self._ref(TupleType(tuple(tensor(r.type) for r in value)), value)
-            self._env[_name(v)] = value
-        args = (x, *(self._env[_name(a)] for a in e.args[1:]))
-        out = Apply(e.op, args, (prologue, made))
-        _ = out.type
+        values = (self._pack(weights), self._pack(extras), prologue, made)
+        out = e.op(x, *values)
+        _ = out.type  # TypeError where a body does not fit
+        self._env.update(zip(names, values, strict=True))
         return out
 
     def _prologue(self, x: Expr, extras: list[Ref]) -> Expr | None:

@@ -1,4 +1,4 @@
-"""Options, markers and fixtures that all tests share."""
+"""Options and fixtures that all tests share."""
 
 from __future__ import annotations
 
@@ -17,11 +17,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write golden files instead of comparing"
     )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "gpu: needs a CUDA device")
-    config.addinivalue_line("markers", "slow: takes more than some seconds")
 
 
 @pytest.fixture

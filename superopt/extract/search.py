@@ -126,7 +126,7 @@ class _Sums:
         self.table, self.blocks, self.clock = table, blocks, clock
         weights = [b.weight for b in blocks]
         for i, b in enumerate(blocks):
-            b.answer(0, clock.left() * weights[i] / sum(weights[i:]))
+            b.answer(0, clock.left() * max(weights[i] / sum(weights[i:]), 1 / 3))
         self.first = self._bound((0,) * len(blocks))
 
     def __iter__(self) -> Iterator[tuple[Plan, float, bool]]:

@@ -102,7 +102,9 @@ def _is_scalar(expr: Expr) -> bool:
 class _Speller:
     """Writes assignments for expressions, each distinct sub-expression once."""
 
-    def __init__(self, leaf_names: Mapping[Expr, str], prefix: str, special: Special | None):
+    def __init__(
+        self, leaf_names: Mapping[Expr, str], prefix: str, special: Special | None
+    ) -> None:
         self.known: dict[Expr, str] = dict(leaf_names)
         self.prefix, self.special = prefix, special
         self.lines: list[str] = []

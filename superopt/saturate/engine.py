@@ -85,8 +85,11 @@ class Engine:
         self.flush()
         self._run([b.RunSchedule(b.Run(_SPAN, b.RunConfig(group)))])
 
-    def snapshot(self, count: int) -> tuple[list[int], dict[str, list[tuple[Any, ...]]]]:
-        """The class of each of the first ``count`` nodes (its smallest member), and all matches.
+    def snapshot(
+        self, count: int, group: str | None = None
+    ) -> tuple[list[int], dict[str, list[tuple[Any, ...]]]]:
+        """The class of each of the first ``count`` nodes (its smallest member), and the matches
+        of a group's rules so far.
 
         A match is the tuple of its roots' and variables' values: class numbers for tensors, the
         attribute itself for attributes.
@@ -101,6 +104,7 @@ class Engine:
         matches = {
             name: [self._row(row.inputs, columns, smallest) for row in functions[f"m_{name}"].rows]
             for name, columns in self._columns.items()
+            if self._rules[name].group == group
         }
         return canon, matches
 

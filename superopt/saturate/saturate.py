@@ -84,12 +84,12 @@ class _Saturation:
     def run(self, policy: Policy) -> tuple[EGraph, Report]:
         start = time.perf_counter()
         state = State(nodes=len(self.nodes), classes=len(self.nodes), log=self.report.steps)
-        self.refresh()
         while not isinstance(action := policy(state), Stop):
             self.step(action.group, action.cap)
-            state.nodes = len(self.index)
+            state.nodes = len(self.nodes)
             state.classes = len(set(self.canon))
             state.seconds = time.perf_counter() - start
+        self.refresh()
         self.report.stop = action.reason
         egraph = self.export()
         self.report.nodes, self.report.classes = egraph.node_count, len(egraph.classes)
@@ -101,9 +101,8 @@ class _Saturation:
     def step(self, group: str, cap: int) -> None:
         begin = time.perf_counter()
         self.engine.search(group)
-        matches = self.refresh()
+        matches = self.refresh(group)
         before, unions, found, applied = len(self.nodes), len(self.unions), 0, 0
-        classes = len(set(self.canon))
         for rule in self.by_group.get(group, ()):
             fresh = self._fresh(rule, matches[rule.name])
             found += len(fresh)
@@ -112,9 +111,7 @@ class _Saturation:
                     break
                 applied += self._apply(rule, match)
                 self.seen.add((rule.name, match))
-        created = len(self.nodes) - before
-        self.refresh(check=unions)
-        merged = classes + created - len(set(self.canon))
+        created, merged = len(self.nodes) - before, len(self.unions) - unions
         seconds = time.perf_counter() - begin
         self.report.steps.append(Step(group, cap, found, applied, created, merged, seconds))
 
@@ -205,23 +202,21 @@ class _Saturation:
             self.engine.add(i, op.name, args, attrs)
         return self.index[key]
 
-    def refresh(self, check: int | None = None) -> dict[str, list[tuple]]:
-        """Take over egglog's classes; verify that congruence merged only equal types."""
-        self.canon, matches = self.engine.snapshot(len(self.nodes))
-        index: dict[tuple, int] = {}
-        packs: dict[int, tuple[int, ...]] = {}
-        for i, n in enumerate(self.nodes):
-            n.args = tuple(self.canon[a] for a in n.args)
-            index.setdefault((n.op.name, n.args, n.attrs), i)
+    def refresh(self, group: str | None = None) -> dict[str, list[tuple]]:
+        """Take over egglog's classes, checking that only equal types became one; then matches."""
+        self.canon, matches = self.engine.snapshot(len(self.nodes), group)
+        canon, nodes = self.canon, self.nodes
+        self.index, self.packs = {}, {}
+        for i, n in enumerate(nodes):
+            n.args = tuple([canon[a] for a in n.args])
+            self.index.setdefault((n.op.name, n.args, n.attrs), i)
             if n.op.name == "pack":
-                packs.setdefault(self.canon[i], n.args)
-            if n.type != self.nodes[self.canon[i]].type:
-                laws = {law for *_, law in self.unions[check or 0 :]}
+                self.packs.setdefault(canon[i], n.args)
+            if canon[i] != i and n.type != nodes[canon[i]].type:
                 raise RuleError(
-                    f"{n.type} and {self.nodes[self.canon[i]].type} became one value through "
-                    f"{', '.join(sorted(laws))}"
+                    f"{n.type} and {nodes[canon[i]].type} became one value; the last laws applied: "
+                    f"{', '.join(dict.fromkeys(law for *_, law in self.unions[-8:]))}"
                 )
-        self.index, self.packs = index, packs
         return matches
 
     # -- result --------------------------------------------------------------------------------

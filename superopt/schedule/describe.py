@@ -50,5 +50,6 @@ def _argument(graph: Graph, index: int) -> str:
 def _attribute(value: object) -> str:
     """Attributes that are expressions, or hold some, print them as such."""
     if isinstance(value, tuple):
-        return "(" + ", ".join(map(_attribute, value)) + ")"
+        inner = ", ".join(map(_attribute, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
     return str(value).removeprefix("torch.")

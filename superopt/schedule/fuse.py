@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from superopt.ir.dims import Dim, same
 from superopt.ir.graph import Graph
 from superopt.ir.types import tensor
 from superopt.kernels.region.space import fits, readers, source, space
@@ -30,6 +31,7 @@ def fuse(graph: Graph, partition: Partition, fusible: set[int]) -> None:
     read = readers(graph)
 
     def merge(one: int, other: int) -> bool:
+        """Join the blocks of two nodes if one kernel can be both; True when it did."""
         a, b = partition.block(one), partition.block(other)
         if a == b:
             return False
@@ -41,14 +43,16 @@ def fuse(graph: Graph, partition: Partition, fusible: set[int]) -> None:
     chains = _chains(graph, fusible, read)
     while any([merge(p, q) for p, q in chains]):
         pass
-    for value, p, q in _siblings(graph, fusible, read):
-        spaces = [
-            space(graph, with_broadcasts(graph, partition.members(partition.block(i))))
-            for i in (p, q)
-        ]
-        # Reading once what is as large as the whole iteration is worth a kernel of both.
-        if {s.shape for s in spaces if s} == {tensor(graph.nodes[value].type).shape}:
+    for p, q in _siblings(graph, fusible, read):
+        if len({_shape(graph, partition, p), _shape(graph, partition, q)}) == 1:
             merge(p, q)
+
+
+def _shape(graph: Graph, partition: Partition, node: int) -> tuple[Dim, ...]:
+    """What the kernel that holds a node iterates over."""
+    found = space(graph, with_broadcasts(graph, partition.members(partition.block(node))))
+    assert found is not None
+    return found.shape
 
 
 def _chains(graph: Graph, fusible: set[int], read: Readers) -> list[tuple[int, int]]:
@@ -65,10 +69,14 @@ def _chains(graph: Graph, fusible: set[int], read: Readers) -> list[tuple[int, i
     return sorted(pairs, key=lambda pair: (-pairs[pair], pair))
 
 
-def _siblings(graph: Graph, fusible: set[int], read: Readers) -> list[tuple[int, int, int]]:
-    """(value, reader, next reader): pairs that would read the value once, the largest first."""
-    found = []
+def _siblings(graph: Graph, fusible: set[int], read: Readers) -> list[tuple[int, int]]:
+    """Readers of one tensor, next to each other, which a kernel of both would read once; those of
+    the largest tensors first, and none of single elements."""
+    found: dict[tuple[int, int], int] = {}
     for value, users in read.items():
         near = sorted(u for u in users if u in fusible)
-        found += [(value, p, q) for p, q in zip(near, near[1:], strict=False)]
-    return sorted(found, key=lambda f: (-graph.nodes[f[0]].type.nbytes(graph.hints), f))
+        if len(near) < 2 or same(tensor(graph.nodes[value].type).numel, 1):
+            continue
+        for pair in zip(near, near[1:], strict=False):
+            found[pair] = max(found.get(pair, 0), graph.nodes[value].type.nbytes(graph.hints))
+    return sorted(found, key=lambda pair: (-found[pair], pair))

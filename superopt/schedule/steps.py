@@ -82,6 +82,7 @@ class _Writer:
         return "aten"
 
     def append(self, step: Step) -> None:
+        """Append a step, after those of the transparent values that it reads."""
         for value in step.inputs:
             self.provide(value)
         self.steps.append(step)

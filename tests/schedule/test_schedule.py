@@ -147,15 +147,13 @@ def test_a_path_through_another_step_forbids_fusion():
     assert regions(plan) == [{"exp"}, {"add"}]
 
 
-def test_what_the_producer_feeds_is_fused_where_writing_is_saved():
-    """The rotated copy needs q in memory, so q's kernel ends there and the rest is one."""
+def test_a_rotated_value_is_read_from_memory():
+    """q's kernel ends where q is written, and what follows is one kernel, which writes once."""
     p = Program()
     x, w, cos, sin = p.input(2, 4, 8), p.input(8), p.input(4, 8), p.input(4, 8)
     q = p.let(ops.rms(x, 1e-6) * w)
-    turn = p.let(ops.concat(-ops.slice_(q, 2, 4, 8), ops.slice_(q, 2, 0, 4), 2))
-    plan = check(p.returns(q * cos + turn * sin))
-    assert regions(plan)[0] == {"rms", "mul"}
-    assert regions(plan)[-1] == {"mul", "add"}
+    plan = check(p.returns(q * cos + ops.rotate_half(q) * sin))
+    assert regions(plan) == [{"rms", "mul"}, {"mul", "rotate_half", "add"}]
 
 
 def test_broadcasts_between_members_are_inside():
@@ -190,8 +188,12 @@ def test_small_values_that_leave_have_a_kernel_of_their_own():
 
 def test_readers_of_one_value_share_a_kernel():
     p = Program()
-    x = p.input(4, 8)
+    x, y, g, point = p.input(4, 8), p.input(4, 8), p.input(8), p.input()
     assert len(check(p.returns(ops.exp(x), ops.softmax(x))).steps) == 1
+    assert len(check(p.returns(ops.exp(x) * g, ops.softmax(y * g))).steps) == 1
+    # Another shape, or nothing worth reading once.
+    assert len(check(p.returns(ops.exp(x), ops.slice_(x, 0, 0, 2) * g)).steps) == 3
+    assert len(check(p.returns(ops.exp(x) * point, ops.softmax(y * point))).steps) == 2
 
 
 def test_rows_too_long_or_other_axes_run_in_torch():

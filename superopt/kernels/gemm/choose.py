@@ -28,7 +28,7 @@ def families() -> tuple[Family, ...]:
 
 
 def pick(problem: Problem, arch: int) -> Family | None:
-    """The first family that fits; None where none does, and the product has to be made otherwise."""
+    """The first family that fits; None where none does: no kernel is generated for the product."""
     return next((f for f in families() if f.fits(problem, arch)), None)
 
 

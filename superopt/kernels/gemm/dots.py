@@ -117,9 +117,7 @@ def shared_limit(arch: int) -> int:
     return _SHARED[max(known, default=75)] * 1024
 
 
-def within(
-    problem: Problem, configs: Iterable[Config], arch: int, staged: int = 0
-) -> list[Config]:
+def within(problem: Problem, configs: Iterable[Config], arch: int, staged: int = 0) -> list[Config]:
     """Configs whose tiles of x and of the weights fit in shared memory, in all stages at once.
 
     ``staged`` is the size of the elements of an output that a descriptor stores out of there.
@@ -135,6 +133,20 @@ def within(
         return c["BM"] * c["BN"] * staged
 
     return [c for c in configs if need(c) + out(c) <= limit]
+
+
+def light(problem: Problem, configs: Iterable[Config]) -> list[Config]:
+    """Configs of scalar products that need no more than 128 registers, as assembled for sm_75.
+
+    A step of such a product is unrolled as a whole: a lane holds what it multiplies.
+    """
+    columns, half = widest(problem) + 2 * (dots(problem) - 1), problem.dtype.itemsize == 2
+
+    def fits(c: Config) -> bool:
+        products = columns * c["BN"] * c["BM"] * c["BK"] // (32 * c.num_warps)
+        return products * c["BK"] <= 4096 if half else products <= 512
+
+    return [c for c in configs if fits(c)]
 
 
 # Text ------------------------------------------------------------------------------------------
@@ -232,14 +244,14 @@ def describe(chunk: Chunk) -> str:
 
 # What launches call to make descriptors. The accelerator reads from 16-byte boundaries only and
 # spans less than 2^40 bytes; operands that lie otherwise, which is rare, are copied.
-DESCRIBE = '''\
+DESCRIBE = """\
 def _matrix(tensor, shape, strides, block):
     if tensor.data_ptr() % 16:
         tensor = torch.empty_strided(
             tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
         ).copy_(tensor)
     return TensorDescriptor(tensor, shape, strides, block)
-'''
+"""
 
 PAIR = '''\
 def _pair(one, two, block):

@@ -42,7 +42,7 @@ $call
 ''')
 
 # The interpreter multiplies bfloat16 as if it were integers.
-_DOT = '''\
+_DOT = """\
 INTERPRET = os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -52,7 +52,7 @@ def _dot(a, b, acc, INTERPRET: tl.constexpr):
         a = a.to(tl.float32)
         b = b.to(tl.float32)
     return tl.dot(a, b, acc, input_precision="$precision")
-'''
+"""
 
 
 @dataclass
@@ -80,37 +80,14 @@ class Draft:
 def finish(draft: Draft, site: Site, writer: Writer) -> Kernel:
     """The kernel of a draft. Equal text has an equal name, so that equal kernels are one file."""
     problem = writer.problem
-    sizes = [(name, "i32", name) for name in writer.sizes.values()]
-    parameters = [*draft.parameters, *sizes]
+    parameters = [*draft.parameters, *((name, "i32", name) for name in writer.sizes.values())]
     constants = list(draft.constants)
     if draft.dot:
         constants.append(("INTERPRET", False, "INTERPRET"))
-    tensors = [name for name, _ in writer.pointers()]
-    settings = [n for n, _ in draft.configs[0].constants]
-    text = _MODULE.substitute(
-        family=draft.family,
-        summary=summary(problem),
-        imports=_imports(draft),
-        helpers=_helpers(draft, problem, site),
-        name="$name",
-        parameters="\n".join(
-            indent(
-                [f"{n}," for n, _, _ in parameters]
-                + [f"{n}: tl.constexpr," for n in [c for c, _, _ in constants] + settings]
-            )
-        ),
-        body="\n".join(indent(draft.body)),
-        arguments=", ".join([*tensors, *writer.sizes.values()]),
-        setup="\n".join(indent(draft.setup)),
-        call="\n".join(
-            indent(
-                [f"{a}," for _, _, a in parameters] + [f"{n}={a}," for n, _, a in constants], 2
-            )
-        ),
-    )
+    text = _text(draft, site, writer, parameters, constants)
     name = f"{draft.family}_{hashlib.sha256(text.encode()).hexdigest()[:10]}"
-    found = operands(site)
-    inputs = [v for i, v in enumerate(found) if i - 1 - len(problem.weights) not in problem.constants]
+    extras = 1 + len(problem.weights)
+    inputs = [v for i, v in enumerate(operands(site)) if i - extras not in problem.constants]
     return Kernel(
         name=name,
         family="gemm",
@@ -124,13 +101,37 @@ def finish(draft: Draft, site: Site, writer: Writer) -> Kernel:
     )
 
 
+def _text(
+    draft: Draft,
+    site: Site,
+    writer: Writer,
+    parameters: list[tuple[str, str, str]],
+    constants: list[tuple[str, object, str]],
+) -> str:
+    """The module's source, with ``$name`` in place of the kernel's name."""
+    settings = [n for n, _, _ in constants] + [n for n, _ in draft.configs[0].constants]
+    received = [f"{n}," for n, _, _ in parameters] + [f"{n}: tl.constexpr," for n in settings]
+    passed = [f"{a}," for _, _, a in parameters] + [f"{n}={a}," for n, _, a in constants]
+    tensors = [name for name, _ in writer.pointers()]
+    return _MODULE.substitute(
+        family=draft.family,
+        summary=summary(writer.problem),
+        imports=_imports(draft),
+        helpers=_helpers(draft, site),
+        name="$name",
+        parameters="\n".join(indent(received)),
+        body="\n".join(indent(draft.body)),
+        arguments=", ".join([*tensors, *writer.sizes.values()]),
+        setup="\n".join(indent(draft.setup)),
+        call="\n".join(indent(passed, 2)),
+    )
+
+
 def summary(problem: Problem) -> str:
     """What the kernel computes, for its reader."""
     lines = [f"x: {problem.x}"]
     lines += [f"w{i}: {w}" for i, w in enumerate(problem.weights)]
-    lines += [
-        f"e{i}: {e}" for i, e in enumerate(problem.extras) if i not in problem.constants
-    ]
+    lines += [f"e{i}: {e}" for i, e in enumerate(problem.extras) if i not in problem.constants]
     if problem.prologue is not None:
         lines.append(f"x' = {_readable(str(problem.prologue))}")
     x = "x" if problem.prologue is None else "x'"
@@ -155,7 +156,7 @@ def _imports(draft: Draft) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _helpers(draft: Draft, problem: Problem, site: Site) -> str:
+def _helpers(draft: Draft, site: Site) -> str:
     parts = [draft.helpers]
     if draft.dot:
         exact = site.precision == "highest" or site.arch < 80

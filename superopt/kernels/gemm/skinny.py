@@ -17,7 +17,6 @@ from superopt.kernels.gemm.problem import Problem
 from superopt.kernels.gemm.sizes import ceil_div, config, divisor, first, power, prefer_even, ragged
 from superopt.kernels.gemm.work import traffic
 from superopt.kernels.gemm.writer import Tile, Writer, indent
-from superopt.kernels.spelling import narrow
 
 NAME = "skinny"
 MOST_ROWS = 64
@@ -161,8 +160,15 @@ _TENSOR = (
     (32, 128, 4, 4),
     (64, 64, 4, 2),
 )
-# Scalar products unroll the whole of BK: registers are the limit, 128 of them here.
-_LANES = ((64, 64, 8, 1), (32, 64, 4, 1), (64, 32, 4, 1), (32, 64, 8, 1), (32, 32, 4, 1))
+_LANES = (
+    (64, 64, 8, 1),
+    (64, 32, 8, 1),
+    (32, 64, 4, 1),
+    (64, 32, 4, 1),
+    (32, 64, 8, 1),
+    (32, 32, 4, 1),
+    (32, 32, 8, 1),
+)
 
 
 def _configs(problem: Problem, arch: int, sms: int) -> tuple[Config, ...]:
@@ -170,19 +176,18 @@ def _configs(problem: Problem, arch: int, sms: int) -> tuple[Config, ...]:
     bm = min(MOST_ROWS, max(16, power(problem.m)))
     width, size = dots.widest(problem), problem.dtype.itemsize
     longest = max(power(problem.k), 16) if is_static(problem.K) else 4096
-    shapes = _TENSOR if dots.uses_mma(problem, arch) else _LANES
+    mma = dots.uses_mma(problem, arch)
     extra = {}
     if problem.folds:
         most = 4096 // bm
         even = divisor(problem.K)
         extra["BS"] = min(even if even >= 32 else longest, most)
     configs = [
-        config(
-            w, s, BM=bm, BN=max(16, r // width), BK=max(16, min(b // size, longest)), **extra
-        )
-        for r, b, w, s in shapes
+        config(w, s, BM=bm, BN=max(16, r // width), BK=max(16, min(b // size, longest)), **extra)
+        for r, b, w, s in (_TENSOR if mma else _LANES)
     ]
-    configs = dots.within(problem, prefer_even(configs, [problem.K], "BK"), arch)
+    configs = dots.within(problem, configs if mma else dots.light(problem, configs), arch)
+    configs = prefer_even(configs, [problem.K], "BK")
 
     def idle(c: Config) -> bool:
         return sum(ceil_div(problem.n(g), c["BN"]) for g in range(len(problem.groups))) < sms

@@ -201,13 +201,19 @@ _AMPERE = (
     (64, 64, 32, 4, 3),
     (32, 64, 32, 4, 3),
 )
-# Scalar products unroll the whole of BK: registers are the limit.
-_LANES = ((32, 64, 32, 8, 1), (64, 64, 16, 8, 1), (32, 32, 32, 4, 1), (32, 32, 16, 4, 1))
+_LANES = (
+    (64, 128, 16, 8, 1),
+    (64, 64, 16, 8, 1),
+    (64, 32, 16, 4, 1),
+    (32, 64, 16, 8, 1),
+    (32, 32, 16, 4, 1),
+)
 
 
 def _configs(problem: Problem, arch: int, sms: int) -> tuple[Config, ...]:
     """Candidates, best guess first: the one that leaves the fewest tiles' time idle."""
-    shapes = _LANES if not dots.uses_mma(problem, arch) else _HOPPER if arch >= 90 else _AMPERE
+    mma = dots.uses_mma(problem, arch)
+    shapes = _LANES if not mma else _HOPPER if arch >= 90 else _AMPERE
     size = max(problem.dtype.itemsize, 2)
     columns = dots.widest(problem) if dots.dots(problem) == 1 else 2 * dots.dots(problem)
     longest = max(power(problem.k), 16) if is_static(problem.K) else 4096
@@ -219,7 +225,8 @@ def _configs(problem: Problem, arch: int, sms: int) -> tuple[Config, ...]:
         for bm, n, bk, w, s in shapes
     ]  # fmt: skip
     staged = problem.outs[0].dtype.itemsize if _descriptors(problem, arch) else 0
-    configs = dots.within(problem, prefer_even(configs, [problem.K], "BK"), arch, staged)
+    configs = configs if mma else dots.light(problem, configs)
+    configs = prefer_even(dots.within(problem, configs, arch, staged), [problem.K], "BK")
     return first(sorted(configs, key=lambda c: _waves(problem, c, sms)))
 
 

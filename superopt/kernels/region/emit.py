@@ -26,7 +26,10 @@ _INT32 = 2**31
 
 @dataclass
 class _Draft:
-    """What the two forms have in common while a kernel is written."""
+    """What the two forms have in common while a kernel is written.
+
+    ``names`` are the parameters of the inputs, ``strides`` those along the axes of the space.
+    """
 
     site: Site
     where: Space
@@ -36,9 +39,13 @@ class _Draft:
 
     @property
     def graph(self) -> Graph:
+        """The site's graph."""
         return self.site.graph
 
-    def body(self, reads: Mapping, writes: Mapping, row: Row | None = None) -> str:
+    def body(
+        self, reads: dict[int, Operand], writes: dict[int, Operand], row: Row | None = None
+    ) -> str:
+        """The kernel's statements."""
         wide = [o for o in reads.values() if o.columns]
         early = row is None or len(wide) * row.block <= _EARLY
         lines = Body(self.graph, reads, writes, row).write(self.site.step.nodes, early)
@@ -113,14 +120,13 @@ def _rows(draft: _Draft) -> tuple[Template, dict[str, str], tuple[Config, ...]]:
 def _read(name: str, i: int, row_axes: Axes, col_axes: Axes, row: Row) -> Operand:
     along, across = row_axes.offset(i), col_axes.offset(i)
     further = col_axes.offset(i, f"((col + {row.length // 2}) % {row.length})")
-    mask = _mask(bool(along), bool(across))
     return Operand(
         name,
-        " + ".join(filter(None, (along, across))),
-        mask,
-        bool(along),
-        bool(across),
-        " + ".join(filter(None, (along, further))),
+        offset=" + ".join(filter(None, (along, across))),
+        mask=_mask(bool(along), bool(across)),
+        rows=bool(along),
+        columns=bool(across),
+        turned=" + ".join(filter(None, (along, further))),
     )
 
 
@@ -134,9 +140,9 @@ def _write(draft: _Draft, k: int, i: int, row: Row) -> Operand:
 
 
 def _mask(rows: bool, columns: bool) -> str:
-    return {(True, True): "live", (True, False): "row_live", (False, True): "col_live"}.get(
-        (rows, columns), ""
-    )
+    if rows:
+        return "live" if columns else "row_live"
+    return "col_live" if columns else ""
 
 
 def _row_masks(rows: str, static: bool, row: Row) -> list[str]:

@@ -26,6 +26,7 @@ class Sizes:
 
     @property
     def names(self) -> list[str]:
+        """The parameters, in the order of ``dims``."""
         return [f"s{k}" for k in range(len(self.dims))]
 
 

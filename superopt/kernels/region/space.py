@@ -39,10 +39,12 @@ class Space:
 
     @property
     def rows_shape(self) -> Shape:
+        """The axes that number the rows."""
         return self.shape[: len(self.shape) - self.columns]
 
     @property
     def columns_shape(self) -> Shape:
+        """The axes that make a row."""
         return self.shape[len(self.shape) - self.columns :]
 
     @property

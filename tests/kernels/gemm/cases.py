@@ -15,6 +15,7 @@ from superopt.ir.plan import Site, Step
 from superopt.ir.types import TensorType
 from superopt.ops import (
     cast,
+    exp,
     gelu_tanh,
     gemm,
     input_,
@@ -30,6 +31,7 @@ from superopt.ops import (
     softmax,
     standardise,
     tanh,
+    where,
 )
 
 F32, F16, BF16, F64 = torch.float32, torch.float16, torch.bfloat16, torch.float64
@@ -43,7 +45,8 @@ class Case:
     """A product on random operands.
 
     ``lead`` are the leading axes of x, ``widths`` those of the weights; ``groups`` pairs the
-    weights of a group with its epilogue; ``extras`` are shapes. ``layout`` makes strided operands:
+    weights of a group with its epilogue; ``extras`` are shapes (of booleans where so asked), or
+    numbers. ``layout`` makes strided operands:
     "x" (a slice of a wider x), "batch" (leading axes that do not collapse), "w" (transposed
     weights), "residual" (a transposed extra), "swap" (weights in falling order of address).
     """
@@ -54,11 +57,12 @@ class Case:
     widths: tuple[int, ...]
     groups: tuple[tuple[tuple[int, ...], Body], ...]
     dtype: torch.dtype = F32
-    extras: tuple[tuple[int, ...], ...] = ()
+    extras: tuple[tuple[int, ...] | float, ...] = ()
     prologue: Body | None = None
     layout: str = ""
     arch: int = 80
     symbolic: bool = False
+    booleans: bool = False
     families: tuple[str, ...] = ("gemv", "skinny", "tiled")
 
 
@@ -92,16 +96,12 @@ def build(case: Case) -> Built:
     if case.layout == "swap":
         weights.sort(key=lambda w: -w.data_ptr())
     ws = [enter(w, tuple(w.shape)) for w in weights]
-    es = [
-        enter(_operand(case, s, "residual"), _symbolic(s, case, lead)) for s in case.extras
-    ]
+    es = [enter(_operand(case, s, "residual"), _symbolic(s, case, lead)) for s in case.extras]
     holes = [Hole("in", i, graph.nodes[e].type) for i, e in enumerate(es)]
     body = None
     if case.prologue:
         body = case.prologue([Hole("x", 0, graph.nodes[x].type)], holes)
-    groups = tuple(
-        (ids, make(_accumulators(case, lead, ids), holes)) for ids, make in case.groups
-    )
+    groups = tuple((ids, make(_accumulators(case, lead, ids), holes)) for ids, make in case.groups)
     value = gemm(
         graph.ref(x),
         pack(*map(graph.ref, ws)),
@@ -129,10 +129,12 @@ def _accumulators(case: Case, lead: tuple[Dim, ...], ids: tuple[int, ...]) -> li
 
 def _operand(case: Case, shape: tuple[int, ...], role: str) -> torch.Tensor:
     strided = case.layout == role and len(shape) > 1
+    if role == "residual" and case.booleans:
+        return torch.randn(shape) > 0
     if strided and role == "residual":
         return torch.randn(*reversed(shape)).to(case.dtype).permute(*reversed(range(len(shape))))
     if strided:
-        return torch.randn(*shape[:-1], 2 * shape[-1]).to(case.dtype)[..., :: 2]
+        return torch.randn(*shape[:-1], 2 * shape[-1]).to(case.dtype)[..., ::2]
     if role == "x" and case.layout == "batch":
         return torch.randn(shape[0], shape[1] + 3, *shape[2:]).to(case.dtype)[:, : shape[1]]
     return torch.randn(shape).to(case.dtype)
@@ -179,6 +181,11 @@ def geglu(a: list[Hole], e: list[Hole]) -> Expr:
 
 def three(a: list[Hole], e: list[Hole]) -> Expr:
     return tanh(a[0]) * a[1] + sigmoid(a[2])
+
+
+def masked(a: list[Hole], e: list[Hole]) -> Expr:
+    """acc where the mask is set, minus infinity elsewhere"""
+    return exp(where(e[0], a[0], scalar(float("-inf"), a[0].dtype)))
 
 
 def halved(a: list[Hole], e: list[Hole]) -> Expr:

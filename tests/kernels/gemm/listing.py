@@ -1,8 +1,8 @@
-"""The cases that are run in Triton's interpreter."""
+"""The cases whose kernels are run, interpreted and on a card; and those for a card only."""
 
 from __future__ import annotations
 
-from tests.kernels.gemm.cases import (
+from kernels.gemm.cases import (
     BF16,
     F16,
     F32,
@@ -13,6 +13,7 @@ from tests.kernels.gemm.cases import (
     geglu,
     halved,
     llama,
+    masked,
     norm,
     plain,
     scores,
@@ -51,6 +52,9 @@ _EPILOGUES = [
          ((40,), (20, 1), (20, 40)), layout="residual"),
     Case("batched", (2, 9), 64, (40,), (((0,), activated),), F32, ((1,), (2, 1, 1), (9, 40))),
     Case("batched_3", (3, 1), 64, (40,), (((0,), activated),), F32, ((), (3, 1, 1), (1, 40))),
+    Case("masked", (20,), 64, (40,), (((0,), masked),), F16, ((20, 1),), booleans=True),
+    Case("masked_1", (1,), 64, (40,), (((0,), masked),), F32, ((40,),), booleans=True),
+    Case("number", (20,), 64, (40,), (((0,), bias),), F16, (2.5,)),
     Case("wide_out", (3,), 64, (40,), (((0,), halved),), F16),
     Case("geglu", (20,), 64, (40, 40), (((0, 1), geglu),), F16),
     Case("three", (20,), 64, (40, 40, 40), (((0, 1, 2), three),), F32),
@@ -98,6 +102,21 @@ _LAYOUTS = [
          arch=90),
 ]  # fmt: skip
 
+_LARGE = [
+    Case("large_1", (1,), 4096, (11008, 11008), GATED, BF16, ((4096,),), llama),
+    Case("large_4", (4,), 4096, (11008, 11008), GATED, F16, ((4096,),), llama),
+    Case("large_down", (1,), 11008, (4096,), (((0,), bias),), BF16, ((1, 4096),)),
+    Case("large_qkv", (1,), 4096, (4096, 1024, 1024), QKV, BF16, ((4096,),), llama),
+    *(Case(f"large_{m}_{arch}", (m,), 4096, (2752, 2752), GATED, BF16, arch=arch)
+      for m in (16, 64, 300, 2048) for arch in (80, 90)),
+    Case("large_llama_90", (16,), 4096, (2752, 2752), GATED, BF16, ((4096,),), llama, arch=90),
+    Case("large_residual", (2048,), 1024, (4096,), (((0,), activated),), BF16,
+         ((4096,), (2048, 1), (2048, 4096)), arch=90),
+    Case("large_qkv_90", (2048,), 1024, (1024, 256, 256), QKV, BF16, arch=90),
+    Case("large_f32", (512,), 1024, (1000,), (((0,), bias),), F32, ((1000,),)),
+]  # fmt: skip
+
+LARGE = {c.name: c for c in _LARGE}
 CASES = {c.name: c for c in (
     *_SHAPES, *_DESCRIBED, *_EPILOGUES, *_GROUPS, *_PROLOGUES, *_LAYOUTS,
 )}  # fmt: skip
