@@ -57,18 +57,22 @@ def _join(op, args, attrs=()):
 
 def _rename(body, table):
     """The body with some leaves replaced, in the one form that bodies have."""
-    if not isinstance(body, Apply):
-        return table.get(body, body)
-    return _join(body.op, [_rename(a, table) for a in body.args], body.attrs)
+    memo = dict(table)
+
+    def go(e):
+        if e not in memo:
+            whole = isinstance(e, Apply)
+            memo[e] = _join(e.op, [go(a) for a in e.args], e.attrs) if whole else e
+        return memo[e]
+
+    return go(body)
 
 
 def _kernel(x, weights, extras, prologue, groups):
     """The kernel with its extras sorted, each once."""
     order = sorted({e.id: e for e in extras}.values(), key=lambda e: e.id)
     place = {e.id: j for j, e in enumerate(order)}
-    table = {
-        Hole("in", j, e.type): Hole("in", place[e.id], e.type) for j, e in enumerate(extras)
-    }
+    table = {Hole("in", j, e.type): Hole("in", place[e.id], e.type) for j, e in enumerate(extras)}
     groups = tuple((indices, _rename(body, table)) for indices, body in groups)
     prologue = prologue and _rename(prologue, table)
     return gemm(x, pack(*weights), pack(*order), prologue, groups)
@@ -100,9 +104,7 @@ def _around(prologue, x, inner):
 
 
 def _has_row(body) -> bool:
-    return isinstance(body, Apply) and (
-        body.op.kind is Kind.ROW or any(map(_has_row, body.args))
-    )
+    return isinstance(body, Apply) and (body.op.kind is Kind.ROW or any(map(_has_row, body.args)))
 
 
 # -- the kernel ------------------------------------------------------------------------------------

@@ -56,9 +56,7 @@ def concat_projections(x, w):
 
 def _kernel(x, members):
     """One kernel with an output a member."""
-    groups = tuple(
-        ((i,), Hole("acc", i, acc_type(x.type, v.type))) for i, v in enumerate(members)
-    )
+    groups = tuple(((i,), Hole("acc", i, acc_type(x.type, v.type))) for i, v in enumerate(members))
     return gemm(x, pack(*members), pack(), None, groups)
 
 

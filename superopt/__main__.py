@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="superopt",
-        description='An e-graph superoptimizer for PyTorch: torch.compile(model, backend="superopt")',
+        description="An e-graph superoptimizer for PyTorch: a backend of torch.compile.",
     )
     parser.add_argument("--version", action="version", version=f"superopt {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -41,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="what works on this machine, and what does not")
     doctor.set_defaults(run=_doctor)
 
-    demo = commands.add_parser("demo", help="compile and compare a sentence encoder and a Llama block")
+    demo = commands.add_parser("demo", help="a sentence encoder and a Llama block, compared")
     demo.add_argument("job", nargs="?", choices=("encoder", "llama"), help="only this one")
     demo.set_defaults(run=_demo)
 

@@ -26,7 +26,7 @@ import torch
 
 from superopt.errors import RuleError
 from superopt.ir.expr import Apply, Expr, Ref
-from superopt.ir.types import TensorType, TupleType
+from superopt.ir.types import TensorType, TupleType, tensor
 from superopt.ops.meaning import evaluate
 from superopt.rule import Numeric, Rule
 from superopt.sample import Draw
@@ -251,8 +251,9 @@ def _difference(
         types = side.type.items if isinstance(side.type, TupleType) else (side.type,)
         found.append([torch.as_tensor(v) for v in (value if several else [value])])
         for v, of in zip(found[-1], types, strict=True):
-            if v.dtype != of.dtype or tuple(v.shape) != concrete(of.shape, sizes):
-                return f"{side} has type {of} but gives {v.dtype} {list(v.shape)}"
+            t = tensor(of)  # type: ignore[arg-type]
+            if v.dtype != t.dtype or tuple(v.shape) != concrete(t.shape, sizes):
+                return f"{side} has type {t} but gives {v.dtype} {list(v.shape)}"
     differences = (compare(a, b, tolerance) for a, b in zip(*found, strict=True))
     return next((d for d in differences if d is not None), None)
 

@@ -178,7 +178,7 @@ def _assembler() -> Check:
     return Check("assembler", "ok", f"a kernel for sm_75 takes {built.registers} registers, no GPU")
 
 
-_KERNEL = '''\
+_KERNEL = """\
 import triton
 import triton.language as tl
 
@@ -187,7 +187,7 @@ import triton.language as tl
 def doctor(x, y, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
-'''
+"""
 
 
 def _gpu() -> Check:

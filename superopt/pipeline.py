@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import torch
+
 from superopt.blocks import split, stitch
 from superopt.cost import Card, NodePricer, objective, price_plan
 from superopt.extract import Extraction, extract_graphs
@@ -19,7 +21,7 @@ from superopt.ir.plan import Plan
 from superopt.options import Options
 from superopt.rule import Rule
 from superopt.saturate import Limits, Report, saturate
-from superopt.schedule import schedule
+from superopt.schedule import mark_constant, schedule
 
 
 @dataclass
@@ -67,12 +69,18 @@ def search(graph: Graph, card: Card, rules: Sequence[Rule], options: Options) ->
     for kind in sorted(kinds):
         count = sum(b.kind == kind for b in blocks)
         found.blocks.append(_solve(kinds[kind], count, card, rules, options, found.stage))
+    distinct: dict[tuple, Plan] = {}
     for choice in _combinations(found.blocks, options.k):
         with found.stage("schedule"):
             plan = schedule(stitch(graph, blocks, choice), generate=card.arch > 0)
+            plan = mark_constant(plan) if options.freeze else plan
+        if _outline(plan) in distinct:
+            continue
         with found.stage("price"):
-            plan.price = price_plan(plan, card, lam=options.lam)
-        found.plans.append(plan)
+            precision = torch.get_float32_matmul_precision()
+            plan.price = price_plan(plan, card, lam=options.lam, precision=precision)
+        distinct[_outline(plan)] = plan
+    found.plans = list(distinct.values())
     found.plans.sort(key=lambda p: objective(p.price, options.lam))  # type: ignore[arg-type]
     return found
 
@@ -89,9 +97,24 @@ def _solve(
     with stage("saturate"):
         egraph, report = saturate(graph, rules, limits=limits)
     with stage("extract"):
-        pricer = NodePricer(card, freeze=options.freeze, lam=options.lam)
+        precision = torch.get_float32_matmul_precision()
+        pricer = NodePricer(card, freeze=options.freeze, lam=options.lam, precision=precision)
         extractions = extract_graphs(egraph, pricer, time_limit=options.extract_limit, k=options.k)
     return BlockRecord(count, report, extractions)
+
+
+def _outline(plan: Plan) -> tuple:
+    """What a plan runs, whatever its values are numbered: plans of one outline cost the same."""
+    return tuple(
+        (s.family, s.placement, tuple(_key(plan, n) for n in s.nodes))
+        for s in plan.steps
+        if s.family != "view"
+    )
+
+
+def _key(plan: Plan, i: int) -> tuple:
+    n = plan.graph.nodes[i]
+    return n.op.name, n.attrs, n.type, tuple(plan.graph.nodes[a].type for a in n.args)
 
 
 def _combinations(blocks: Sequence[BlockRecord], k: int) -> Iterator[list[Graph]]:

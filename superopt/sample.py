@@ -6,7 +6,6 @@ its x, an operand that broadcasts), and refused where the pattern is ill-typed a
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import sympy
 import torch
 
-from superopt.ir.dims import Dim, is_static, simplify
+from superopt.ir.dims import Dim, is_static, product, same
 from superopt.ir.expr import Apply, Expr, Hole, Ref, Var
 from superopt.ir.types import TensorType, TupleType, Type, tensor
 from superopt.ops import add, mul, relu, rms, scalar, silu
@@ -122,47 +121,45 @@ class Draw:
                 shape = [self._size() if d == 1 else d for d in shape]
         return TensorType(tuple(shape), t.dtype)
 
-    def _suits(
-        self, op: Op, before: Sequence[TensorType], want: TensorType | None
-    ) -> TensorType:
+    def _suits(self, op: Op, before: Sequence[TensorType], want: TensorType | None) -> TensorType:
         """A type for the operand of ``op`` that follows ``before``."""
-        first = not before
         match op.name:
-            case "linear" | "linear_bias" if first:
-                lead = want.shape[:-1] if want else self._type(1).shape[:-1]
-                return TensorType((*lead, self._size()), self.dtype)
-            case "linear" | "linear_bias" if len(before) == 1:
-                width = want.shape[-1] if want and want.ndim else self._size()
-                return TensorType((width, before[0].shape[-1]), before[0].dtype)
-            case "linear_bias":
-                return TensorType((before[1].shape[0],), before[0].dtype)
-            case "matmul" if first:
-                lead = want.shape[:-1] if want and want.ndim > 1 else self._type(2).shape[:-1]
-                return TensorType((*lead, self._size()), self.dtype)
-            case "matmul" if before[0].ndim > 1:
-                width = want.shape[-1] if want and want.ndim else self._size()
-                left = before[0].shape
-                return TensorType((*left[:-2], left[-1], width), before[0].dtype)
-            case "concat" if not first and before[0].ndim:
-                shape = list(before[0].shape)
-                axis = self._joined if len(before) > 1 else self.rng.randrange(len(shape))
-                self._joined = axis
-                shape[axis] = self._size()
-                return TensorType(tuple(shape), before[0].dtype)
-            case "where" if first:
-                return TensorType((want or self._type()).shape, torch.bool)
+            case "linear" | "linear_bias" | "matmul":
+                return self._product(op, before, want)
+            case "concat" if before and before[0].ndim:
+                sizes = list(before[0].shape)
+                if len(before) == 1:
+                    self._joined = self.rng.randrange(len(sizes))
+                sizes[self._joined] = self._size()
+                return TensorType(tuple(sizes), before[0].dtype)
             case "where" if len(before) == 1:
                 return TensorType(self._beside(before[0]).shape, self.dtype)
-            case "logical_and" | "logical_or" | "logical_not" if first:
+            case "where" | "logical_and" | "logical_or" | "logical_not" if not before:
                 return TensorType((want or self._type()).shape, torch.bool)
             case "cast":
-                t = want or self._type()
-                return TensorType(t.shape, self.rng.choice((self.dtype, *_CASTS)))
+                shape = (want or self._type()).shape
+                return TensorType(shape, self.rng.choice((self.dtype, *_CASTS)))
             case "permute" if want:
                 return TensorType(tuple(reversed(want.shape)), want.dtype)
-        if first:
-            return want or self._type(0 if op.kind is Kind.POINTWISE else 1)
-        return self._beside(before[-1])
+        if before:
+            return self._beside(before[-1])
+        return want or self._type(0 if op.kind is Kind.POINTWISE else 1)
+
+    def _product(self, op: Op, before: Sequence[TensorType], want: TensorType | None) -> TensorType:
+        """An operand of a matrix product that makes it ``want``, where that is given."""
+        batched = op.name == "matmul"
+        if not before:
+            like = want if want and want.ndim > batched else self._type(1 + batched)
+            return TensorType((*like.shape[:-1], self._size()), self.dtype)
+        if len(before) == 2:
+            return TensorType(before[1].shape[:1], before[0].dtype)
+        width = want.shape[-1] if want and want.ndim else self._size()
+        left = before[0]
+        if not left.ndim:
+            raise TypeError("a product of a number")
+        if batched:
+            return TensorType((*left.shape[:-2], left.shape[-1], width), left.dtype)
+        return TensorType((width, left.shape[-1]), left.dtype)
 
     # -- attributes ----------------------------------------------------------------------------
 
@@ -214,16 +211,12 @@ class Draw:
         shape = x.shape
         choices: list[tuple[Dim, ...]] = [shape, (1, *shape), (*shape, 1)]
         if x.ndim > 1:
-            choices.append((simplify(math.prod(shape[:-1])), shape[-1]))
-            choices.append((shape[0], simplify(math.prod(shape[1:]))))
+            choices.append((product(shape[:-1]), shape[-1]))
+            choices.append((shape[0], product(shape[1:])))
         seen = [v.shape for v in self._env.values() if isinstance(v, Ref) and v is not x]
-        like = [s for s in seen if simplify(math.prod(s)) == simplify(math.prod(shape))]
-        rows = [
-            (*s[:-1], shape[-1])
-            for s in seen
-            if s and x.ndim and simplify(math.prod((*s[:-1], shape[-1]))) == math.prod(shape)
-        ]
-        return self.rng.choice(choices + 3 * like + 3 * rows)
+        rows = [(*s[:-1], shape[-1]) for s in seen if s and shape]
+        fits = [s for s in (*seen, *rows) if same(product(s), product(shape))]
+        return self.rng.choice(choices + 3 * fits)
 
     def _cut(self, x: Expr, before: Sequence[Any]) -> Dim:
         """A boundary of a slice: ``before`` holds its axis, and its start if this is its end."""
@@ -255,6 +248,8 @@ class Draw:
         if known and prologue is not None:
             raise TypeError("two kernels with one prologue do not share their extras")
         rows = tensor(x.type if prologue is None else prologue.type)
+        if not rows.dtype.is_floating_point:
+            raise TypeError("kernels multiply floating-point values")
         alone = self.rng.random() < 0.65
         bare = self.rng.random() < 0.5
         count, width = self.rng.choice((1, 1, 2, 2, 3)), self._size()

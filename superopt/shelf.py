@@ -31,7 +31,7 @@ def load_rules(
     file that does not exist or a disabled name that no law has, RuleError for two laws of one name.
     """
     modules = [*_rule_modules(), *map(_from_path, extra_files)]
-    rules = [r for m in modules for r in rules_of(m)]
+    rules = list({id(r): r for m in modules for r in rules_of(m)}.values())
     _check_unique(rules)
     _check_known(disabled, [r.name for r in rules])
     return tuple(
@@ -42,12 +42,13 @@ def load_rules(
 
 
 def rules_of(module: ModuleType) -> list[Rule]:
-    """The laws a module defines at its top level, alone or in lists, in order."""
-    found: list[Rule] = []
+    """The laws at a module's top level, alone or in lists, in order, each once."""
+    found: dict[int, Rule] = {}
     for value in vars(module).values():
-        values = value if isinstance(value, list | tuple) else [value]
-        found.extend(v for v in values if isinstance(v, Rule))
-    return found
+        for v in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(v, Rule):
+                found.setdefault(id(v), v)
+    return list(found.values())
 
 
 def costmodel_files() -> dict[str, Path]:

@@ -36,7 +36,7 @@ def run(console: Console) -> bool:
     """Encode the sentences three ways, compare, and show what superopt did."""
     console.rule("sentence encoder: all-MiniLM-L6-v2", style="dim")
     if why := text.missing():
-        console.print(f"  skipped: {why}")
+        console.print(f"  skipped: {why}", soft_wrap=True)
         return False
     device = "cuda" if torch.cuda.is_available() else "cpu"
     with progress(console, "loading the model"):

@@ -43,7 +43,11 @@ def comparison(
         )
     console.print(table)
     for r in records:
-        console.print(f"  what ran under superopt ({r.role} graph, cost model “{r.card}”): {r.chosen}")
+        console.print(
+            f"  what ran under superopt ({r.role} graph, cost model “{r.card}”): {r.chosen}"
+        )
+    alone, below = (c.generated for c in found[1:])
+    console.print(f"  kernels that Inductor wrote: {alone} alone, {below} below superopt's plan")
     runs = len(found[0].times)
     console.print(
         f"  {runs} calls of each, in turn; compile s: the first call with empty caches; cosine of"
@@ -68,9 +72,7 @@ def plan(console: Console, before: Plan, after: Plan) -> None:
     console.print(table)
 
 
-def predicted(
-    console: Console, records: Sequence[Record], found: Sequence[Contestant]
-) -> None:
+def predicted(console: Console, records: Sequence[Record], found: Sequence[Contestant]) -> None:
     """Seconds that the cost model predicted for the plans, against the measured median."""
     prices = [r.search.plans[0].price for r in records]
     seconds = sum(p.seconds for p in prices if p is not None)
@@ -91,8 +93,8 @@ def rules(console: Console, found: Search, chosen: Plan, known: Sequence[Rule], 
     made = Counter(chosen.graph.nodes[i].law for i in chosen.graph.live())
     laws = {r.name: r.law.split("\n")[0] for r in known}
     table = _table(f"rules that fired ({len(found.rules)})", "rule")
-    table.add_column("matches", justify="right")
-    table.add_column("in the plan", justify="right")
+    table.add_column("matches", justify="right", min_width=7)
+    table.add_column("in the plan", justify="right", min_width=11)
     table.add_column("law", no_wrap=True, overflow="ellipsis", ratio=1)
     ranked = sorted(found.rules.items(), key=lambda item: (-made[item[0]], -item[1], item[0]))
     for name, count in ranked[:most]:
@@ -117,7 +119,7 @@ def search(console: Console, found: Search) -> None:
         table.add_row(str(i), *map(str, counts), r.stop, how)
     console.print(table)
     stages = ", ".join(f"{name} {s:.2f}" for name, s in found.seconds.items())
-    console.print(f"  seconds: {stages}")
+    console.print(f"  seconds: {stages} (on a CPU, lower includes Inductor's compile of the plan)")
 
 
 def _table(title: str, first: str) -> Table:

@@ -7,9 +7,9 @@ column for both.
     made(k) >= sum of chosen(row) over the rows of c that imply k      for every c and k
     made(g) = 1 for the goal
 
-Classes of one strong component also have a level, above those of all that they imply there, so that
-no plan has a cycle. Levels say nothing about fractional plans; loop cuts (see ``loops``) do, and are
-added while only the linear program is solved.
+Classes of one strong component also have a level, above those of all that they imply there, so
+that no plan has a cycle. Levels say little about fractional plans; loop cuts (see ``loops``) do,
+and are added while only the linear program is solved.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import highspy
 import numpy as np
 
 from superopt.errors import ExtractError
-from superopt.extract.loops import Loops
+from superopt.extract.loops import Cut, Loops
 from superopt.extract.masks import bits, mask_of, strong_components
 from superopt.extract.problem import Plan, order, validate
 from superopt.extract.reduce import implications, need_implied
@@ -67,26 +67,24 @@ class Solver:
         self.model = _silent()
         self.bound = 0.0
         self.levels: dict[int, int] = {}
-        self.answers = 0
+        self.first, self.integer = True, False
         self._add_columns(mask_of(self.problem.roots))
         self._add_rows(mask_of(self.problem.roots))
 
     def next(self, seconds: float) -> Answer | None:
         """The next plan; None if there is no other, or none was found in the time."""
         deadline = time.perf_counter() + seconds
-        self.answers += 1
-        if self.answers == 1:
+        first, self.first = self.first, False
+        if first:
             self._tighten(deadline)
             if self.bound >= self.ceiling * (1 - 1e-9):
                 return self._accept(self.start, optimal=True)
+        if not self.integer:
             self._require_integers()
+        if first:
             self._suggest()
-        elif self.answers == 2:
-            self._require_integers()
         answer = self._branch(deadline)
-        if answer is None and self.answers == 1:
-            return self._accept(self.start, optimal=False)
-        return answer
+        return self._accept(self.start, optimal=False) if first and answer is None else answer
 
     def _accept(self, plan: Plan, optimal: bool) -> Answer:
         """Record the plan, and forbid it and all that contain its priced rows."""
@@ -136,7 +134,7 @@ class Solver:
             for k in bits(self.implied[j])
             if k != j and k in users and not users[k] & ~by
         }
-        return {k: list(bits(by)) for k, by in users.items() if k not in follows}
+        return {k: bits(by) for k, by in users.items() if k not in follows}
 
     def _add_row(self, low: float, high: float, terms: dict[int, float]) -> None:
         index = np.fromiter(terms, dtype=np.int32, count=len(terms))
@@ -152,16 +150,16 @@ class Solver:
 
     def _tighten(self, deadline: float) -> None:
         """Add loop cuts until the linear program breaks none, then drop the slack ones."""
+        cuts: list[Cut] = []
         for _ in range(_ROUNDS):
+            for c, members in cuts:
+                self._cut(c, members)
             if not self._run(deadline) or not self._optimal():
                 return
             self._raise_bound(self.model.getInfo().objective_function_value)
-            chosen = self.model.getSolution().col_value[: len(self.costs)]
-            cuts = self.loops.broken(chosen)
+            cuts = self.loops.broken(self.model.getSolution().col_value[: len(self.costs)])
             if not cuts or self.bound >= self.ceiling * (1 - 1e-9):
                 break
-            for c, members in cuts:
-                self._cut(c, members)
         values = self.model.getSolution().row_value
         slack = [i for i in range(self.basic, len(values)) if abs(values[i]) > 1e-6]
         self.model.deleteRows(len(slack), np.array(slack, dtype=np.int32))
@@ -183,6 +181,7 @@ class Solver:
     # The integer program.
 
     def _require_integers(self) -> None:
+        self.integer = True
         count = self.model.getNumCol()
         for p in self.components:
             for c in p if len(p) > 1 else ():
@@ -232,8 +231,8 @@ class Solver:
         return {c: max(rows, key=lambda r: values[r]) for c, rows in made.items()}
 
     def _cut_cycles(self, plan: Plan) -> None:
-        below = {c: mask_of(k for k in self.problem.nodes[r].children if k in plan)
-                 for c, r in plan.items()}
+        needs = {c: self.problem.nodes[r].children for c, r in plan.items()}
+        below = {c: mask_of(k for k in ks if k in plan) for c, ks in needs.items()}
         for p in strong_components(below):
             for c in p if len(p) > 1 else ():
                 self._cut(c, mask_of(p))

@@ -6,8 +6,8 @@ makes is made without the others: by a row that implies no class of S. Hence, fo
     made(c) <= sum of chosen(row) over the rows of classes in S that imply no class of S.
 
 This cuts off cycles, and also fractional plans that make a class in many ways, a little each, all
-of which need one expensive class. Finding the most broken S is hard; growing S greedily is quick and
-finds most.
+of which need one expensive class. Finding the most broken S is hard; growing S greedily is quick
+and finds most.
 """
 
 from __future__ import annotations

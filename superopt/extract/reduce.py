@@ -7,8 +7,8 @@ Each step is linear or nearly so; together they run until nothing changes:
 * drop rows that another row of the class replaces at no greater cost;
 * inline classes with one row into the rows that need them.
 
-What a class *implies* is what every way to make it makes: itself, and what all its rows imply. It is
-the key to all of these, and to a tight integer program.
+What a class *implies* is what every way to make it makes: itself, and what all its rows imply. It
+is the key to all of these, and to a tight integer program.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _drop_impossible(table: Table) -> None:
             raise ExtractError(f"class {table.names[c]} has no finite, acyclic way to be made")
     can = mask_of(made)
     rows = {c: [r for r in rs if not r.need & ~can] for c, rs in table.rows.items() if c in made}
-    needed, stack = table.goal, list(bits(table.goal))
+    needed, stack = table.goal, bits(table.goal)
     while stack:
         new = union(r.need for r in rows[stack.pop()]) & ~needed
         needed |= new
@@ -192,28 +192,34 @@ def _single_needs(single: dict[int, Row]) -> dict[int, int]:
 
 
 def _settle(table: Table) -> None:
-    """Decide leaves that every plan pays, and fold leaves that one row needs into that row."""
+    """Decide leaves that every plan pays; fold those that the same rows need into one, or into
+    the row if there is but one."""
     leaves = {c: rs[0] for c, rs in table.rows.items() if len(rs) == 1 and not rs[0].need}
-    uses = dict.fromkeys(leaves, 0)
     among = mask_of(leaves)
-    for rows in table.rows.values():
-        for r in rows:
-            for k in bits(r.need & among):
-                uses[k] += 1
-    gone = mask_of(c for c in leaves if table.goal >> c & 1 or uses[c] == 1)
-    for c in bits(gone):
-        table.picks[table.names[c]] = leaves[c].node
-        if table.goal >> c & 1:
-            table.fixed += leaves[c].cost
-        del table.rows[c]
-    fold = gone & ~table.goal
-    table.goal &= ~gone
+    users: dict[int, list[tuple[int, int]]] = {c: [] for c in leaves}
     for c, rows in table.rows.items():
-        table.rows[c] = [_fold(r, r.need & fold, leaves, gone) for r in rows]
-
-
-def _fold(row: Row, leaves: int, at: dict[int, Row], gone: int) -> Row:
-    if not row.need & gone:
-        return row
-    cost = math.fsum([row.cost, *(at[k].cost for k in bits(leaves))])
-    return Row(row.node, cost, row.need & ~gone)
+        for i, r in enumerate(rows):
+            for k in bits(r.need & among):
+                users[k].append((c, i))
+    together: dict[tuple, list[int]] = {}
+    for c in leaves:
+        key = ("paid",) if table.goal >> c & 1 else tuple(users[c])
+        together.setdefault(key, []).append(c)
+    for key, group in together.items():
+        cost = math.fsum(leaves[c].cost for c in group)
+        if key == ("paid",):
+            table.fixed += cost
+        elif len(key) == 1:
+            c, i = key[0]
+            r = table.rows[c][i]
+            table.rows[c][i] = Row(r.node, r.cost + cost, r.need)
+        else:
+            first = group.pop(0)
+            table.rows[first] = [Row(leaves[first].node, cost, 0)]
+        table.picks.update((table.names[c], leaves[c].node) for c in group)
+    gone = mask_of(c for key, group in together.items() for c in group)
+    table.goal &= ~gone
+    for c in bits(gone):
+        del table.rows[c]
+    for c, rows in table.rows.items():
+        table.rows[c] = [Row(r.node, r.cost, r.need & ~gone) for r in rows]

@@ -70,26 +70,29 @@ def _solution(problem: Problem, plan: Plan, bound: float, method: str, status: s
     return Solution(choice, cost, min(bound, cost), method, status)
 
 
-@dataclass
 class _Block:
-    """A table on its own, and its plans as they are asked for; equal blocks share them."""
+    """A table on its own, and its plans as they are asked for."""
 
-    table: Table
-    solver: Solver
-    answers: list[Answer]
+    def __init__(self, table: Table) -> None:
+        self.names = table.names
+        self.nodes = [r.node for rows in table.rows.values() for r in rows]
+        self.solver = Solver(table, greedy(table.problem()))
+        self.answers: list[Answer] = []
+        self.more = True
 
     def answer(self, rank: int, seconds: float) -> Answer | None:
-        if rank == len(self.answers):
+        """The plan of that rank, all earlier ones having been asked for; None if there is none."""
+        if rank == len(self.answers) and self.more:
             found = self.solver.next(seconds)
-            if found is None:
-                return None
-            self.answers.append(found)
+            self.more = found is not None
+            if found is not None:
+                self.answers.append(found)
         return self.answers[rank] if rank < len(self.answers) else None
 
     @property
     def weight(self) -> int:
-        """A guess at its share of the time: the rows' number, squared."""
-        return self.table.size[1] ** 2
+        """A guess at its share of the time: the square of the rows' number."""
+        return len(self.nodes) ** 2
 
 
 def _decompose(table: Table, lossless: bool) -> list[_Block]:
@@ -99,24 +102,12 @@ def _decompose(table: Table, lossless: bool) -> list[_Block]:
     while todo:
         part = todo.pop()
         problem = part.problem()
-        cost = validate(problem, greedy(problem))
-        reduce(part, lossless=lossless, limit=cost)
+        reduce(part, lossless=lossless, limit=validate(problem, greedy(problem)))
         table.fixed += part.fixed
         table.picks.update(part.picks)
         pieces = split(part)
         (done if len(pieces) == 1 else todo).extend(pieces)
-    known: dict[tuple, _Block] = {}
-    return [_block(t, known) for t in sorted(done, key=lambda t: t.size)]
-
-
-def _block(table: Table, known: dict[tuple, _Block]) -> _Block:
-    rows = tuple((c, r.cost, r.need) for c, rows in table.rows.items() for r in rows)
-    twin = known.get((rows, table.goal))
-    if twin is not None:
-        return _Block(table, twin.solver, twin.answers)
-    block = _Block(table, Solver(table, greedy(table.problem())), [])
-    known[rows, table.goal] = block
-    return block
+    return [_Block(t) for t in sorted(done, key=lambda t: t.size)]
 
 
 class _Sums:
@@ -155,8 +146,7 @@ class _Sums:
     def _plan(self, ranks: tuple[int, ...]) -> Plan:
         plan = dict(self.table.picks)
         for block, answer in zip(self.blocks, self._answers(ranks), strict=True):
-            rows = [r for rs in block.table.rows.values() for r in rs]
-            plan.update((block.table.names[c], rows[r].node) for c, r in answer.plan.items())
+            plan.update((block.names[c], block.nodes[r]) for c, r in answer.plan.items())
         return plan
 
 

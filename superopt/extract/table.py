@@ -55,7 +55,7 @@ class Table:
     def problem(self) -> Problem:
         """This table as a problem, whose nodes are the rows in order."""
         rows = [(c, r) for c, rows in self.rows.items() for r in rows]
-        return Problem([Choice(c, r.cost, tuple(bits(r.need))) for c, r in rows], [*bits(self.goal)])
+        return Problem([Choice(c, r.cost, tuple(bits(r.need))) for c, r in rows], bits(self.goal))
 
 
 def from_problem(problem: Problem) -> Table:
@@ -82,7 +82,7 @@ def split(table: Table) -> list[Table]:
     """
     parts = []
     for members in weak_components(table.below()):
-        old = list(bits(members))
+        old = bits(members)
         new = {c: i for i, c in enumerate(old)}
         rows = {
             new[c]: [replace(r, need=mask_of(new[k] for k in bits(r.need))) for r in table.rows[c]]

@@ -17,6 +17,7 @@ import torch
 from superopt.errors import RunError
 from superopt.ir.plan import Config, Kernel, Listing
 from superopt.options import cache_dir
+from superopt.run.direct import Direct
 from superopt.run.interpret import full, restride, run_opaque
 from superopt.run.timing import milliseconds
 
@@ -64,7 +65,10 @@ class Launcher:
     def __init__(self, kernel: Kernel, folder: Path) -> None:
         self.kernel = kernel
         self.path = write_module(folder, kernel.name, kernel.source)
-        self._launch = load_module(self.path).launch
+        module = load_module(self.path)
+        self._launch = module.launch
+        if hasattr(getattr(module, kernel.name), "arg_names"):
+            setattr(module, kernel.name, Direct(getattr(module, kernel.name)))
         self.config: Config = kernel.configs[0]
         self.tuning = False
 
