@@ -225,9 +225,11 @@ def _whole() -> Check:
     def model(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.silu(a @ b.T) * 2
 
-    options = {"strict": True, "measure": False}
     with torch.no_grad():
-        out = torch.compile(model, backend="superopt", options=options)(x, w)
+        compiled = torch.compile(
+            model, backend="superopt", options={"strict": True, "measure": False}
+        )
+        out = compiled(x, w)
         error = float((out - model(x, w)).abs().max())
     if not error < 1e-3:
         return Check("a small model", "fails", f"differs from eager by {error:.1e}", CURES[""])

@@ -49,7 +49,9 @@ def trace(model: Callable[..., Any], *inputs: Any) -> Traced:
     backend = aot_autograd(
         fw_compiler=keep, inference_compiler=keep, keep_inference_input_mutations=True
     )
-    with torch.no_grad():
+    # Past this limit Dynamo would run the model without compiling it.
+    unlimited = torch._dynamo.config.patch(recompile_limit=2**31, accumulated_recompile_limit=2**31)
+    with torch.no_grad(), unlimited:
         torch.compile(model, backend=backend, dynamic=False)(*inputs)
     if len(found) != 1:
         raise LiftError(f"Dynamo made {len(found)} graphs of the model, not one")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +18,7 @@ from superopt import doctor
 from superopt.demo import text
 from superopt.demo.compare import compare
 from superopt.demo.llama import Block, embed, plan_for
+from superopt.options import Options
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -86,6 +90,16 @@ def test_cards_marks_the_one_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     for name in card_names():
         (line,) = [row for row in lines if row.startswith(f"│ {name} ")]
         assert ("in use here" in line) == (name == detect_card())
+
+
+def test_the_readme_lists_every_option_with_its_default() -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", readme, re.M))
+    known = {"lambda" if f.name == "lam" else f.name: f.default for f in fields(Options)}
+    assert rows.keys() == known.keys()
+    for name, default in known.items():
+        if isinstance(default, bool | int | float | str):
+            assert ast.literal_eval(rows[name].strip("` ")) == default, name
 
 
 # -- the demo --------------------------------------------------------------------------------------
