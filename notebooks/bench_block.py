@@ -9,17 +9,10 @@ clocks and temperature meet all alike. The error is against float64, relative to
 from __future__ import annotations
 
 import argparse
-import datetime
-import platform
-import statistics
-import time
-from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-import triton
-
-import superopt
+from racing import header, measure
 
 HIDDEN, INNER, EPS = 4096, 11008, 1e-5
 
@@ -51,97 +44,6 @@ class WholeBlock(Block):
         return x + self.down(super().forward(x))
 
 
-def captured(fn: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            fn()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            for _ in range(10):
-                fn()
-    torch.cuda.current_stream().wait_stream(stream)
-    return graph
-
-
-def race(graphs: dict[str, torch.cuda.CUDAGraph], repeats: int) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {name: [] for name in graphs}
-    for _ in range(repeats):
-        for name, graph in graphs.items():
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            times[name].append(start.elapsed_time(end) * 100)
-    return times
-
-
-def contestants(options: dict) -> dict[str, dict]:
-    return {
-        "eager": {},
-        "inductor": {"backend": "inductor"},
-        "inductor max-autotune": {"backend": "inductor", "mode": "max-autotune-no-cudagraphs"},
-        "superopt": {"backend": "superopt", "options": options},
-    }
-
-
-def measure(model: torch.nn.Module, rows: int, options: dict, repeats: int) -> list[str]:
-    x = torch.randn(rows, HIDDEN, device="cuda", dtype=torch.bfloat16)
-    reference = twin(model)(x.double())
-    graphs, notes = {}, {}
-    for name, how in contestants(options).items():
-        torch._dynamo.reset()
-        fn = model if name == "eager" else torch.compile(model, dynamic=False, **how)
-        begin = time.perf_counter()
-        out = fn(x)
-        torch.cuda.synchronize()
-        seconds = time.perf_counter() - begin
-        error = ((out.double() - reference).norm() / reference.norm()).item()
-        notes[name] = [f"{error:.2e}", f"{seconds:.1f}"]
-        if name == "superopt":
-            (record,) = superopt.records()
-            steps = [s.family for s in record.search.plans[0].steps]
-            notes[name].append(
-                f"{record.chosen}: {steps.count('gemm')} gemm, "
-                f"{steps.count('region')} region, {steps.count('aten')} library"
-            )
-            print(name, record.chosen, record.measured, record.path, flush=True)
-        graphs[name] = captured(lambda fn=fn: fn(x))
-    times = race(graphs, repeats)
-    lines = []
-    for name, found in times.items():
-        middle = statistics.median(found)
-        low, high = statistics.quantiles(found, n=20)[0], statistics.quantiles(found, n=20)[-1]
-        plan = notes[name][2] if len(notes[name]) > 2 else ""
-        lines.append(
-            f"| {rows} | {name} | {middle:.1f} | {low:.1f} to {high:.1f} | "
-            f"{notes[name][0]} | {notes[name][1]} | {plan} |"
-        )
-    return lines
-
-
-def twin(model: torch.nn.Module) -> torch.nn.Module:
-    import copy
-
-    return copy.deepcopy(model).double()
-
-
-def header(title: str) -> list[str]:
-    p = torch.cuda.get_device_properties(0)
-    return [
-        f"# {title}",
-        "",
-        f"{p.name}, torch {torch.__version__}, triton {triton.__version__}, "
-        f"Python {platform.python_version()}, {datetime.date.today()}; bf16; CUDA-graph replays, "
-        "contestants in turn; median, 5th and 95th percentile in microseconds a call.",
-        "",
-        "| rows | contestant | us | 5% to 95% | error vs float64 | first call s | plan |",
-        "|---|---|---|---|---|---|---|",
-    ]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 16, 2048])
@@ -151,12 +53,13 @@ def main() -> None:
     args = parser.parse_args()
     torch.manual_seed(0)
     model = (WholeBlock if args.whole else Block)().cuda().bfloat16().eval()
-    options = {"strict": True, "rival": False}
     lines = header("RMSNorm + SwiGLU of a Llama-2-7b block" + " (whole)" * args.whole)
     with torch.no_grad():
         for rows in args.rows:
-            lines += measure(model, rows, options, args.repeats)
-            print("\n".join(lines[-4:]), flush=True)
+            x = torch.randn(rows, HIDDEN, device="cuda", dtype=torch.bfloat16)
+            found = measure(f"{rows} rows", model, (x,), args.repeats)
+            lines += found
+            print("\n".join(found), flush=True)
     if args.out:
         with open(args.out, "w") as f:
             f.write("\n".join(lines) + "\n")

@@ -56,7 +56,9 @@ class Layer(torch.nn.Module):
     def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         b, t, d = x.shape
         n = self.n1(x)
-        q, k, v = (w(n).view(b, t, self.heads, -1).transpose(1, 2) for w in (self.q, self.k, self.v))
+        q, k, v = (
+            w(n).view(b, t, self.heads, -1).transpose(1, 2) for w in (self.q, self.k, self.v)
+        )
         q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
         a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.o(a.transpose(1, 2).reshape(b, t, d))

@@ -6,10 +6,12 @@ AOTAutograd with our own compilers, and falls back to Inductor, with one warning
 
 from __future__ import annotations
 
-import threading
+import copy
+import logging
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +19,7 @@ import torch
 from superopt.errors import OptionError, SuperoptError
 from superopt.options import Options, disabled, parse
 
-_LOCK = threading.RLock()  # torch's compile stack is not thread-safe
+log = logging.getLogger("superopt")
 
 
 class Backend:
@@ -35,13 +37,15 @@ class Backend:
         **unknown: Any,
     ) -> Callable[..., Any]:
         """Compile one of Dynamo's graphs. Raises OptionError for what is not a valid setting."""
-        if unknown:
-            raise OptionError(f"unknown settings {sorted(unknown)}; use mode= and options=")
-        settings = parse(mode, options)
-        if disabled():
-            return inductor(gm, example_inputs, settings.mode)
-        with _LOCK:
+        try:
+            if unknown:
+                raise OptionError(f"unknown settings {sorted(unknown)}; use mode= and options=")
+            settings = parse(mode, options)
+            if disabled():
+                return inductor(gm, example_inputs, settings.mode)
             return _guarded(gm, list(example_inputs), settings)
+        except SuperoptError as e:
+            raise _shown(e) from e.__cause__
 
     def reset(self) -> None:
         """Called by ``torch._dynamo.reset()``: forget records and cached plans."""
@@ -58,44 +62,83 @@ def _guarded(gm: torch.fx.GraphModule, inputs: list[Any], settings: Options) -> 
 
     try:
         return compile_dynamo_graph(gm, inputs, settings)
-    except (OptionError, KeyboardInterrupt, SystemExit):
+    except (OptionError, KeyboardInterrupt, SystemExit, *_torchs_own()):
         raise
     except BaseException as e:  # egglog's panics are no Exceptions
         if settings.strict:
             raise as_error(e) from e
-        warn_fallback(e)
-        return inductor(gm, inputs, settings.mode)
+        error = e
+    try:
+        found, instead = inductor(copy.deepcopy(gm), inputs, settings.mode), "Inductor"
+    except Exception as e:  # no compiler, say
+        log.warning("Inductor could not compile this graph either: %s", e)
+        found, instead = gm.forward, "PyTorch itself"
+    warn_fallback(error, instead)
+    return found
+
+
+def _torchs_own() -> tuple[type[BaseException], ...]:
+    """What AOTAutograd raises to tell Dynamo something: trace anew, break the graph here."""
+    from torch._dynamo import exc
+
+    return (
+        exc.RestartAnalysis,
+        exc.TensorifyScalarRestartAnalysis,
+        exc.SkipFrame,
+        *exc.exceptions_allowed_to_be_fallback,
+    )
 
 
 def as_error(error: BaseException) -> SuperoptError:
     """The error as one of ours, its message naming the stage."""
     if isinstance(error, SuperoptError):
         return error
-    wrapped = SuperoptError(f"{type(error).__name__}: {error}")
-    wrapped.stage = _stage(error)
+    stage = _stage(error)
+    wrapped = SuperoptError(f"the {stage} stage failed: {type(error).__name__}: {error}")
+    wrapped.stage = stage
     return wrapped
 
 
-def warn_fallback(error: BaseException) -> None:
-    """One warning: which stage failed, why, and what runs instead."""
-    e = as_error(error)
-    reason = str(e).strip().split("\n")[0]
+def _shown(error: SuperoptError) -> SuperoptError:
+    """The error as an instance of a class that Dynamo lets through instead of wrapping it."""
+    from torch._dynamo.exc import ShortenTraceback
+
+    kind = type(error)
+    shown = type(kind.__name__, (kind, ShortenTraceback), {"__module__": kind.__module__})
+    raised: Any = shown.__new__(shown)
+    raised.args = error.args
+    raised.stage, raised.first_useful_frame = error.stage, None
+    return raised
+
+
+def warn_fallback(error: BaseException, instead: str) -> None:
+    """One warning: which stage failed, why, and what runs ``instead``."""
+    stage = error.stage if isinstance(error, SuperoptError) else _stage(error)
+    reason = f"{error}".strip().split("\n")[0]
+    if not isinstance(error, SuperoptError):
+        reason = f"{type(error).__name__}: {reason}"
     warnings.warn(
-        f"superopt: the {e.stage} stage failed ({reason}); this graph runs through Inductor. "
+        f"superopt: the {stage} stage failed ({reason}); this graph runs through {instead}. "
         'Set options={"strict": True} to see the error.',
         RuntimeWarning,
         stacklevel=2,
     )
 
 
+_STAGES = {
+    "blocks", "choose", "cost", "extract", "kernels", "lift", "lower", "run", "saturate", "schedule"
+}  # fmt: skip
+
+
 def _stage(error: BaseException) -> str:
     """The innermost of our stages in the error's traceback."""
+    here = Path(__file__).parent
     name = "compile"
     for frame in traceback.extract_tb(error.__traceback__):
-        parts = frame.filename.replace("\\", "/").split("/")
-        if "superopt" in parts[:-1]:
-            inner = parts[len(parts) - 1 - parts[::-1].index("superopt") + 1 :]
-            name = inner[0].removesuffix(".py")
+        file = Path(frame.filename)
+        if file.is_relative_to(here):
+            part = file.relative_to(here).parts[0].removesuffix(".py")
+            name = part if part in _STAGES else name
     return name
 
 

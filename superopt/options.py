@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -79,14 +80,16 @@ def _checked(key: str, value: Any) -> Any:
     if key in ("measure", "rival", "strict", "freeze"):
         return _expect(key, value, isinstance(value, bool), "True or False")
     if key in ("rules", "disable"):
-        names = [value] if isinstance(value, str | Path) else list(value)
-        _expect(key, value, all(isinstance(n, str | Path) for n in names), "a list of names")
-        return tuple(map(str, names))
+        names = [value] if isinstance(value, str | Path) else value
+        listed = isinstance(names, list | tuple | set | frozenset)
+        listed = listed and all(isinstance(n, str | Path) for n in names)
+        return tuple(map(str, _expect(key, names, listed, "a list of names")))
     if key == "card":
         return _expect(key, value, isinstance(value, str | None), "a name or a path")
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if key in ("lambda", "extract_limit"):
-        return float(_expect(key, value, number and value >= 0, "a number >= 0"))
+        fits = number and 0 <= value < math.inf
+        return float(_expect(key, value, fits, "a finite number >= 0"))
     low = 1
     return _expect(key, value, isinstance(value, int) and number and value >= low, "an int >= 1")
 

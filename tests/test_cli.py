@@ -94,7 +94,8 @@ def test_cards_marks_the_one_in_use(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_readme_lists_every_option_with_its_default() -> None:
     readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", readme, re.M))
+    section = readme.split("## Options")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.M))
     known = {"lambda" if f.name == "lam" else f.name: f.default for f in fields(Options)}
     assert rows.keys() == known.keys()
     for name, default in known.items():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from superopt import ops
+from superopt.blocks.effects import settle
 from superopt.ir.graph import Graph, Node
 from superopt.ops.op import Kind
 
@@ -49,7 +50,7 @@ def split(graph: Graph, *, smallest: int = 8) -> list[Block]:
 
 
 def stitch(graph: Graph, blocks: Sequence[Block], solved: Sequence[Graph]) -> Graph:
-    """The whole graph again, each block replaced by the solution of its kind."""
+    """The whole graph again, each block replaced by the solution of its kind; effects in order."""
     out = Graph()
     where: dict[int, int] = {}
     for i in graph.live():
@@ -68,7 +69,7 @@ def stitch(graph: Graph, blocks: Sequence[Block], solved: Sequence[Graph]) -> Gr
                 local[i] = out.add(n.op, tuple(local[a] for a in n.args), attrs, n.law)
         for target, source in zip(block.outputs, solution.outputs, strict=True):
             where[target] = local[source]
-    return graph.rebuilt(out, [where[o] for o in graph.outputs])
+    return settle(graph.rebuilt(out, [where[o] for o in graph.outputs]))
 
 
 def _with_uid(n: Node, uids: Sequence[int]) -> tuple:

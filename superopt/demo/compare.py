@@ -14,7 +14,8 @@ from rich.console import Console
 
 from superopt import session
 
-ROUNDS, BUDGET = 15, 12.0  # calls of each contestant, and seconds after which no round begins
+ROUNDS, FEWEST = 15, 5  # calls of each contestant
+BUDGET = 12.0  # seconds after which no round beyond the fewest begins
 
 
 @dataclass
@@ -121,7 +122,7 @@ def _time(found: Sequence[Contestant], inputs: Sequence[torch.Tensor]) -> None:
             start = time.perf_counter()
             _synchronise(c.call(*inputs))
             c.times.append(time.perf_counter() - start)
-        if len(found[0].times) >= 3 and time.perf_counter() - begun > BUDGET:
+        if len(found[0].times) >= FEWEST and time.perf_counter() - begun > BUDGET:
             break
 
 

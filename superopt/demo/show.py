@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
@@ -43,9 +44,7 @@ def comparison(
         )
     console.print(table)
     for r in records:
-        console.print(
-            f"  what ran under superopt ({r.role} graph, cost model “{r.card}”): {r.chosen}"
-        )
+        console.print(f"  what ran, {r.role} graph: {r.chosen}; cost model: {r.card}")
     alone, below = (c.generated for c in found[1:])
     console.print(f"  kernels that Inductor wrote: {alone} alone, {below} below superopt's plan")
     runs = len(found[0].times)
@@ -93,12 +92,14 @@ def rules(console: Console, found: Search, chosen: Plan, known: Sequence[Rule], 
     made = Counter(chosen.graph.nodes[i].law for i in chosen.graph.live())
     laws = {r.name: r.law.split("\n")[0] for r in known}
     table = _table(f"rules that fired ({len(found.rules)})", "rule")
-    table.add_column("matches", justify="right", min_width=7)
-    table.add_column("in the plan", justify="right", min_width=11)
-    table.add_column("law", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("matches", justify="right")
+    table.add_column("in the plan", justify="right")
+    table.add_column("law", no_wrap=True)
     ranked = sorted(found.rules.items(), key=lambda item: (-made[item[0]], -item[1], item[0]))
+    left = console.width - max((len(name) for name, _ in ranked[:most]), default=0) - 31
     for name, count in ranked[:most]:
-        table.add_row(name, str(count), str(made[name] or ""), laws.get(name, ""))
+        law = textwrap.shorten(laws.get(name, ""), max(left, 10), placeholder=" …")
+        table.add_row(name, str(count), str(made[name] or ""), law)
     if len(ranked) > most:
         rest = sum(count for _, count in ranked[most:])
         table.add_row(f"and {len(ranked) - most} more", str(rest), "", "")

@@ -15,16 +15,17 @@ and are added while only the linear program is solved.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import highspy
 import numpy as np
 
 from superopt.errors import ExtractError
+from superopt.extract.greedy import greedy
 from superopt.extract.loops import Cut, Loops
 from superopt.extract.masks import bits, mask_of, strong_components
-from superopt.extract.problem import Plan, order, validate
-from superopt.extract.reduce import implications, need_implied
+from superopt.extract.problem import Plan, Problem, order, validate
+from superopt.extract.reduce import implications, row_implications
 from superopt.extract.table import Table
 
 _MANY = 200_000  # implications beyond which only direct needs are used
@@ -60,7 +61,8 @@ class Solver:
         self.scale = 1e3 / self.ceiling if self.ceiling > 0 else 1.0
         self.components = strong_components(table.below())
         self.implied = implications(table, self.components)
-        needs = [need_implied(r, self.implied) for rows in table.rows.values() for r in rows]
+        made = row_implications(table, self.components, self.implied)
+        needs = [below for c in table.rows for below in made[c]]
         if sum(n.bit_count() for n in needs) > _MANY:
             needs = [r.need for rows in table.rows.values() for r in rows]
         self.loops = Loops(table, needs)
@@ -77,6 +79,7 @@ class Solver:
         first, self.first = self.first, False
         if first:
             self._tighten(deadline)
+            self._round()
             if self.bound >= self.ceiling * (1 - 1e-9):
                 return self._accept(self.start, optimal=True)
         if not self.integer:
@@ -103,8 +106,8 @@ class Solver:
             self.made[c] = rows[0] if len(rows) == 1 else count
             count += len(rows) > 1
         self.model.addVars(count, np.zeros(count), np.ones(count))
-        rows = np.arange(len(self.costs), dtype=np.int32)
-        self.model.changeColsCost(len(rows), rows, self.costs * self.scale)
+        priced = np.arange(len(self.costs), dtype=np.int32)
+        self.model.changeColsCost(len(priced), priced, self.costs * self.scale)
         for c in bits(goal):
             self.model.changeColBounds(self.made[c], 1.0, 1.0)
 
@@ -178,6 +181,21 @@ class Solver:
     def _raise_bound(self, scaled: float) -> None:
         self.bound = max(self.bound, scaled / self.scale)
 
+    def _round(self) -> None:
+        """Start from a greedy plan that pays little for what the linear program chose, if better.
+
+        Where several classes gain only together, the linear program says which move.
+        """
+        chosen = np.clip(self.model.getSolution().col_value[: len(self.costs)], 0.0, 1.0)
+        if len(chosen) < len(self.costs):
+            return
+        biased = self.costs * (1.0 + 1e-3 - chosen)
+        nodes = [replace(n, cost=c) for n, c in zip(self.problem.nodes, biased, strict=True)]
+        plan = greedy(Problem(nodes, self.problem.roots))
+        cost = validate(self.problem, plan)
+        if cost < self.ceiling:
+            self.start, self.ceiling = plan, cost
+
     # The integer program.
 
     def _require_integers(self) -> None:
@@ -241,6 +259,7 @@ class Solver:
 def _silent() -> highspy.Highs:
     """A solver without output, whose answers do not depend on timing until a limit is hit."""
     model = _Silent()
+    model.setOptionValue("output_flag", False)
     model.setOptionValue("threads", 1)
     model.setOptionValue("random_seed", 0)
     model.setOptionValue("mip_rel_gap", 1e-9)

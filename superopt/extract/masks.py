@@ -63,7 +63,7 @@ def strong_components(below: Mapping[int, int]) -> list[list[int]]:
 
 def _cut(path: list[int], first: int, low: dict[int, int]) -> list[int]:
     """Take the component that starts at ``first`` off the path; a negative ``low`` marks it."""
-    part = []
+    part: list[int] = []
     while not part or part[-1] != first:
         part.append(path.pop())
         low[part[-1]] = -1

@@ -19,6 +19,8 @@ from superopt.errors import ExtractError
 from superopt.extract.masks import bits, mask_of, strong_components, union
 from superopt.extract.table import Row, Table
 
+_EFFORT = 200_000  # evaluations of a row per pass of ``row_implications`` over one component
+
 
 def reduce(table: Table, *, lossless: bool = False, limit: float = math.inf) -> None:
     """Reduce in place. Keeps a cheapest plan; when ``lossless``, all plans.
@@ -32,12 +34,13 @@ def reduce(table: Table, *, lossless: bool = False, limit: float = math.inf) -> 
         _drop_impossible(table)
         components = strong_components(table.below())
         implied = implications(table, components)
-        _drop_circular(table, implied)
-        forced = _force(table, components, implied)
+        made = {c: [joined(r.need, implied) for r in rows] for c, rows in table.rows.items()}
+        _drop_circular(table, made)
+        _force(table, components, implied)
         if not lossless:
             if not math.isinf(limit):
-                _drop_dear(table, implied, forced, limit)
-            _drop_dominated(table, implied)
+                _drop_dear(table, made, limit)
+            _drop_dominated(table, made)
         _inline(table)
         _settle(table)
 
@@ -51,26 +54,53 @@ def implications(table: Table, components: list[list[int]]) -> dict[int, int]:
     implied: dict[int, int] = {}
     for part in components:
         implied.update(dict.fromkeys(part, everything))
-        changed = True
-        while changed:
-            changed = False
-            for c in part:
-                new = everything
-                for r in table.rows[c]:
-                    new &= need_implied(r, implied)
-                new |= 1 << c
-                changed |= new != implied[c]
-                implied[c] = new
-            changed &= len(part) > 1
+        _meet(table, part, implied, everything)
     return implied
 
 
-def need_implied(row: Row, implied: dict[int, int]) -> int:
-    """All classes that a row makes: those it needs, and what they imply."""
+def _meet(table: Table, part: list[int], implied: dict[int, int], everything: int) -> None:
+    """Lower ``implied`` of the classes of a strong component to its greatest fixed point."""
+    changed = True
+    while changed:
+        changed = False
+        for c in part:
+            new = everything
+            for r in table.rows[c]:
+                new &= joined(r.need, implied)
+            new |= 1 << c
+            changed |= new != implied[c]
+            implied[c] = new
+        changed &= len(part) > 1
+
+
+def joined(need: int, implied: dict[int, int]) -> int:
+    """All that the members of ``need`` imply."""
     total = 0
-    for k in bits(row.need):
+    for k in bits(need):
         total |= implied[k]
     return total
+
+
+def row_implications(
+    table: Table, components: list[list[int]], implied: dict[int, int]
+) -> dict[int, list[int]]:
+    """For every row of every class, the classes that are made below it in every plan with it.
+
+    Those are what its needs imply once its own class is no way to make them. In large components,
+    where finding that for every class takes long, what they imply anyway: some of these.
+    """
+    everything = mask_of(table.rows)
+    made: dict[int, list[int]] = {}
+    for part in components:
+        rows = sum(len(table.rows[c]) for c in part)
+        exact = len(part) > 1 and len(part) * rows <= _EFFORT
+        for c in part:
+            without = implied
+            if exact:
+                without = {**implied, **dict.fromkeys(part, everything)}
+                _meet(table, [k for k in part if k != c], without, everything)
+            made[c] = [joined(r.need, without) for r in table.rows[c]]
+    return made
 
 
 def _drop_impossible(table: Table) -> None:
@@ -104,14 +134,16 @@ def _drop_impossible(table: Table) -> None:
     table.rows = {c: rs for c, rs in rows.items() if needed >> c & 1}
 
 
-def _drop_circular(table: Table, implied: dict[int, int]) -> None:
+def _drop_circular(table: Table, made: dict[int, list[int]]) -> None:
     """Drop rows that need what cannot be made without their own class."""
     for c, rows in table.rows.items():
-        table.rows[c] = [r for r in rows if not need_implied(r, implied) >> c & 1]
+        keep = [i for i, below in enumerate(made[c]) if not below >> c & 1]
+        table.rows[c] = [rows[i] for i in keep]
+        made[c] = [made[c][i] for i in keep]
 
 
-def _force(table: Table, components: list[list[int]], implied: dict[int, int]) -> int:
-    """Put all that the goal implies into the goal, and drop the needs of it; returns the goal.
+def _force(table: Table, components: list[list[int]], implied: dict[int, int]) -> None:
+    """Put all that the goal implies into the goal, and drop the needs of it.
 
     A need inside a strong component stays: it still orders the two classes.
     """
@@ -120,25 +152,26 @@ def _force(table: Table, components: list[list[int]], implied: dict[int, int]) -
         free = table.goal & ~mask_of(part)
         for c in part:
             table.rows[c] = [Row(r.node, r.cost, r.need & ~free) for r in table.rows[c]]
-    return table.goal
 
 
-def _drop_dear(table: Table, implied: dict[int, int], forced: int, limit: float) -> None:
+def _drop_dear(table: Table, made: dict[int, list[int]], limit: float) -> None:
     """Drop rows whose plans cost more than the limit, at the least price of all they imply."""
+    forced = table.goal
     least = {c: min((r.cost for r in rows), default=0.0) for c, rows in table.rows.items()}
     base = table.fixed + math.fsum(least[c] for c in bits(forced))
     slack = limit + 1e-9 * abs(limit) - base
     for c, rows in table.rows.items():
         own = 0.0 if forced >> c & 1 else least[c]
         keep = []
-        for r in rows:
-            more = math.fsum(least[k] for k in bits(need_implied(r, implied) & ~forced))
-            if own + (r.cost - least[c]) + more <= slack:
-                keep.append(r)
-        table.rows[c] = keep
+        for i, below in enumerate(made[c]):
+            more = math.fsum(least[k] for k in bits(below & ~forced))
+            if own + (rows[i].cost - least[c]) + more <= slack:
+                keep.append(i)
+        table.rows[c] = [rows[i] for i in keep]
+        made[c] = [made[c][i] for i in keep]
 
 
-def _drop_dominated(table: Table, implied: dict[int, int]) -> None:
+def _drop_dominated(table: Table, made: dict[int, list[int]]) -> None:
     """Drop rows that a row of the same class can replace in every plan at no greater cost.
 
     It can if the plan makes its needs anyway, below the class, or if they are leaves, whose cost
@@ -148,10 +181,10 @@ def _drop_dominated(table: Table, implied: dict[int, int]) -> None:
     leaves = mask_of(leaf)
     for c, rows in table.rows.items():
         kept: list[Row] = []
-        for r in sorted(rows, key=lambda r: (r.cost, r.need.bit_count(), r.node)):
-            made = need_implied(r, implied)
+        both = zip(rows, made[c], strict=True)
+        for r, below in sorted(both, key=lambda b: (b[0].cost, b[0].need.bit_count(), b[0].node)):
             for other in kept:
-                missing = other.need & ~made
+                missing = other.need & ~below
                 if missing & ~leaves:
                     continue
                 if not missing or other.cost + sum(leaf[k] for k in bits(missing)) <= r.cost:
@@ -201,25 +234,26 @@ def _settle(table: Table) -> None:
         for i, r in enumerate(rows):
             for k in bits(r.need & among):
                 users[k].append((c, i))
-    together: dict[tuple, list[int]] = {}
+    paid = [c for c in leaves if table.goal >> c & 1]
+    together: dict[tuple[tuple[int, int], ...], list[int]] = {}
     for c in leaves:
-        key = ("paid",) if table.goal >> c & 1 else tuple(users[c])
-        together.setdefault(key, []).append(c)
+        if not table.goal >> c & 1:
+            together.setdefault(tuple(users[c]), []).append(c)
+    table.fixed += math.fsum(leaves[c].cost for c in paid)
     for key, group in together.items():
         cost = math.fsum(leaves[c].cost for c in group)
-        if key == ("paid",):
-            table.fixed += cost
-        elif len(key) == 1:
+        if len(key) == 1:
             c, i = key[0]
             r = table.rows[c][i]
             table.rows[c][i] = Row(r.node, r.cost + cost, r.need)
         else:
             first = group.pop(0)
             table.rows[first] = [Row(leaves[first].node, cost, 0)]
-        table.picks.update((table.names[c], leaves[c].node) for c in group)
-    gone = mask_of(c for key, group in together.items() for c in group)
-    table.goal &= ~gone
-    for c in bits(gone):
+    settled = [*paid, *(c for group in together.values() for c in group)]
+    for c in settled:
+        table.picks[table.names[c]] = leaves[c].node
         del table.rows[c]
+    gone = mask_of(settled)
+    table.goal &= ~gone
     for c, rows in table.rows.items():
         table.rows[c] = [Row(r.node, r.cost, r.need & ~gone) for r in rows]

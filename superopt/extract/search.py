@@ -98,7 +98,8 @@ class _Block:
 def _decompose(table: Table, lossless: bool) -> list[_Block]:
     """Reduce and split until nothing changes; what is decided on the way goes to ``table``."""
     reduce(table, lossless=lossless)
-    todo, done = split(table), []
+    todo = split(table)
+    done: list[Table] = []
     while todo:
         part = todo.pop()
         problem = part.problem()

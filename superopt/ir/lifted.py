@@ -9,6 +9,7 @@ import torch
 
 from superopt.ir.dims import Dim
 from superopt.ir.graph import Graph
+from superopt.ir.memory import memory, written
 
 
 @dataclass(frozen=True)
@@ -38,3 +39,9 @@ class Lifted:
     arguments: int
     device: torch.device
     opaque: list[str] = field(default_factory=list)
+
+    def written(self) -> list[int]:
+        """Positions of the arguments that the graph writes to."""
+        table, nodes = memory(self.graph), self.graph.nodes
+        roots = {r for i in table for r in written(self.graph, i, table)}
+        return sorted(nodes[r].attrs[0] for r in roots if nodes[r].op.name == "input")

@@ -105,8 +105,15 @@ def _compile(fn: Any, kernel: Kernel, arch: int, config: Config) -> Any:
 
 
 def _fill(type_: str, constants: dict[str, Any]) -> str:
-    """A parameter's type, with the block sizes that a descriptor's type mentions filled in."""
-    return re.sub(r"\{(\w+)\}", lambda m: str(constants[m[1]]), type_)
+    """A parameter's type, with the block sizes that a descriptor's type mentions filled in.
+
+    ``{BN}`` is the constant of that name, ``{BN/2}`` its half.
+    """
+
+    def size(m: re.Match) -> str:
+        return str(constants[m[1]] // int(m[2] or 1))
+
+    return re.sub(r"\{(\w+)(?:/(\d+))?\}", size, type_)
 
 
 def _usage(cubin: bytes, folder: Path) -> tuple[int, int]:

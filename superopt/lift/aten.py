@@ -152,6 +152,11 @@ def _same(out: TensorType, x: Expr, **_: Any) -> Expr:
     return x
 
 
+@lifts(aten.copy.default)
+def _copy(out: TensorType, x: Expr, source: Expr, *_: Any) -> Expr:
+    return ops.expand(operand(source, out.dtype), out.shape)
+
+
 @lifts(aten._to_copy.default, torch.ops.prims.convert_element_type.default)
 def _to_copy(out: TensorType, x: Expr, *_: Any, **__: Any) -> Expr:
     return operand(x, out.dtype)

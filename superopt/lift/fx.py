@@ -6,6 +6,8 @@ for what it computes. Nothing here branches on a symbolic size.
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +27,8 @@ from superopt.lift.operands import Unmodelled, operand, promoted
 from superopt.ops.op import Kind, Op
 from superopt.ops.opaque import CALLABLES, Literal, Opaque, Slot
 
+log = logging.getLogger("superopt")
+
 
 def type_of(value: Any) -> Type | None:
     """The type of a traced value; None where it is not made of tensors."""
@@ -35,21 +39,27 @@ def type_of(value: Any) -> Type | None:
     return None
 
 
-def lift(gm: torch.fx.GraphModule, params: Sequence[int] = ()) -> Lifted:
+def lift(
+    gm: torch.fx.GraphModule, params: Sequence[int] = (), example: Sequence[Any] | None = None
+) -> Lifted:
     """Lift ``gm``, whose nodes carry fake values in ``meta["val"]``.
 
-    ``params`` are the positions of arguments whose storage stays from call to call.
+    ``params`` are the positions of arguments whose storage stays from call to call. ``example``
+    are arguments as they will come: a saved tensor may have other strides than it was traced with.
     """
-    return _Lift(gm, frozenset(params)).run()
+    return _Lift(gm, frozenset(params), example).run()
 
 
 _DIRECT: dict[Any, Op] = {target: op for op in ops.every() for target in op.aten}
 
 
 class _Lift:
-    def __init__(self, gm: torch.fx.GraphModule, params: frozenset[int]) -> None:
+    def __init__(
+        self, gm: torch.fx.GraphModule, params: frozenset[int], example: Sequence[Any] | None
+    ) -> None:
         self.gm = gm
         self.params = params
+        self.example = example
         self.graph = Graph()
         self.env: dict[FxNode, Any] = {}
         self.effects: list[int] = []
@@ -79,6 +89,7 @@ class _Lift:
                 raise LiftError(f"{node.format_node()}: calls of modules are not expected here")
         self.graph.visible = len(self.graph.outputs)
         self.graph.outputs += self.effects
+        self.check_sizes(outputs)
         return Lifted(
             self.graph,
             outputs,
@@ -95,7 +106,8 @@ class _Lift:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             role = "param" if position in self.params else "input"
-            self.env[node] = self.input(position, value, role)
+            as_passed = value if self.example is None else self.example[position]
+            self.env[node] = self.input(position, as_passed, role)
             self.storages.setdefault(_storage(value), f"input:{position}")
             for axis, dim in enumerate(map(to_dim, value.shape)):
                 self.bind(dim, (position, axis))
@@ -141,16 +153,20 @@ class _Lift:
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
             return to_dim(value)
-        if isinstance(value, int | float | bool | torch.SymFloat | torch.SymBool):
-            return Literal(value) if not isinstance(value, int) else value
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            return value.node.expr
+        if isinstance(value, bool | int | float):
+            return value
         args, kwargs = self.resolve((node.args, node.kwargs))
         if getattr(node.target, "__name__", "") == "getitem":
             return self.getitem(node, *args)
         type_ = type_of(value)
         try:
             return self.modelled(node, type_, args, kwargs)
-        except (Unmodelled, TypeError):
-            return self.make_opaque(node, type_, args, kwargs)
+        except Exception as e:  # whatever has no model runs as torch defines it
+            if not isinstance(e, Unmodelled | TypeError):
+                log.info("%s is not modelled: %s: %s", node.target, type(e).__name__, e)
+            return self.make_opaque(node, type_)
 
     def resolve(self, value: Any) -> Any:
         if isinstance(value, FxNode):
@@ -159,12 +175,17 @@ class _Lift:
             return [self.resolve(v) for v in value]
         if isinstance(value, dict):
             return {k: self.resolve(v) for k, v in value.items()}
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            return value.node.expr
         return to_dim(value) if isinstance(value, torch.SymInt) else value
 
     def getitem(self, node: FxNode, source: Any, index: int) -> Any:
         if isinstance(source, tuple | list):
             return source[index]
-        if source.type.items[index] is None:
+        items = source.type.items
+        if index >= len(items) or isinstance(items[index], TupleType):
+            return self.make_opaque(node, type_of(node.meta.get("val")))
+        if items[index] is None:
             return None
         return self.graph.ref(self.graph.insert(ops.getitem(source, index)))
 
@@ -197,27 +218,32 @@ class _Lift:
         tensors = [v for v in values if isinstance(v, torch.Tensor)]
         return all(t.device == self.device and t.layout == torch.strided for t in tensors)
 
-    def make_opaque(self, node: FxNode, type_: Any, args: list, kwargs: dict) -> Any:
+    def make_opaque(self, node: FxNode, type_: Any) -> Any:
         tensors: list[Ref] = []
         strides: list[tuple | None] = []
-        by_ref = {self.env[n]: n for n in node.all_input_nodes if isinstance(self.env[n], Ref)}
 
         def template(v: Any) -> Any:
-            if isinstance(v, Ref):
-                traced = by_ref[v].meta["val"] if v in by_ref else None
-                tensors.append(v)
-                strides.append(_strides(traced))
+            if isinstance(v, FxNode):
+                value = self.env[v]
+                if not isinstance(value, Ref):
+                    return template(value)
+                tensors.append(value)
+                strides.append(_strides(v.meta.get("val")))
                 return Slot(len(tensors) - 1)
             if isinstance(v, list | tuple):
                 return tuple(map(template, v))
+            if isinstance(v, torch.SymInt | torch.SymFloat | torch.SymBool):
+                return template(self.resolve(v))
+            if isinstance(v, float) and (v != v or (v == 0 and math.copysign(1, v) < 0)):
+                return Literal(v, token=repr(v))  # equality does not tell -0.0 from 0.0
             return v if isinstance(v, _PLAIN) else Literal.of(v)
 
-        impure = _impure(node.target)
+        impure = _impure(node)
         self.uid += 1
         spec = Opaque(
             _target(node.target),
-            tuple(map(template, args)),
-            tuple((k, template(v)) for k, v in kwargs.items()),
+            tuple(map(template, node.args)),
+            tuple((k, template(v)) for k, v in node.kwargs.items()),
             type_ if type_ is not None else TupleType(()),
             tuple(strides),
             _out_strides(node.meta.get("val")),
@@ -225,15 +251,25 @@ class _Lift:
         )
         self.opaque.append(spec.target)
         index = self.graph.add(ops.opaque, tuple(t.id for t in tensors), (spec,))
-        if impure and _mutates(node.target):
+        if impure and (_mutates(node.target) or not node.users):
             self.effects.append(index)
         return self.graph.ref(index)
+
+    def check_sizes(self, outputs: list[Output]) -> None:
+        """Every size that the plan must compute with is found in its arguments."""
+        found = _symbols(tuple((o.dim, o.strides) for o in outputs))
+        for i in self.graph.live():
+            found |= _symbols(self.graph.nodes[i].attrs)
+        unknown = sorted(map(str, found - self.sizes.keys()))
+        if unknown:
+            raise LiftError(f"sizes that depend on data ({', '.join(unknown)}) are not supported")
 
     # -- outputs -------------------------------------------------------------------------------
 
     def outputs(self, node: FxNode) -> list[Output]:
         outs = []
-        for i, arg in enumerate(node.args[0]):
+        given = node.args[0]
+        for i, arg in enumerate(given if isinstance(given, list | tuple) else [given]):
             value = self.resolve(arg)
             if isinstance(value, Ref):
                 traced = arg.meta["val"]
@@ -259,12 +295,21 @@ _PLAIN = (
     float,
     str,
     type(None),
-    sympy.Expr,
+    sympy.Basic,
     torch.dtype,
     torch.device,
     torch.layout,
     torch.memory_format,
 )
+
+
+def _symbols(value: Any) -> set[Any]:
+    """The symbols in a size, or in an operator's attributes."""
+    if isinstance(value, sympy.Basic):
+        return set(value.free_symbols)
+    if isinstance(value, Opaque):
+        return _symbols((value.args, value.kwargs, value.strides))
+    return set().union(*map(_symbols, value), set()) if isinstance(value, tuple) else set()
 
 
 def _device(gm: torch.fx.GraphModule) -> torch.device:
@@ -307,9 +352,10 @@ def _mutates(target: Any) -> bool:
     return schema is None or schema.is_mutable
 
 
-def _impure(target: Any) -> bool:
+def _impure(node: FxNode) -> bool:
     """Random, effectful, uninitialised, or unknown: never merged, copied or reordered."""
+    target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return True
     seeded = torch.Tag.nondeterministic_seeded in target.tags
-    return seeded or target._schema.is_mutable or "empty" in target._schema.name
+    return seeded or node.is_impure() or "empty" in target._schema.name

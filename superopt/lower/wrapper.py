@@ -17,9 +17,9 @@ from torch.utils._sympy.printers import PythonPrinter
 from superopt.ir.dims import Dim
 from superopt.ir.graph import Graph
 from superopt.ir.lifted import Lifted, Output
+from superopt.ir.memory import Memory, memory
 from superopt.ir.plan import Kernel, Listing, Plan, Step
 from superopt.ir.types import TensorType, TupleType
-from superopt.ops.op import Kind
 
 
 def lower(plan: Plan, kernels: Sequence[Kernel | None], lifted: Lifted, title: str) -> Listing:
@@ -34,6 +34,7 @@ class _Writer:
         self.kernels = kernels
         self.lifted = lifted
         self.names: dict[str, Any] = {"torch": torch, "DEVICE": lifted.device}
+        self.names.update(max=torch.sym_max, min=torch.sym_min)  # as sizes are printed
         self.constants: dict[Any, str] = {}
 
     def write(self, title: str) -> Listing:
@@ -161,7 +162,8 @@ class _Writer:
 
     def _number(self, value: Any) -> str:
         text = repr(value)
-        return text if text.lstrip("-").replace(".", "").isalnum() else self._constant(value)
+        plain = text.lstrip("-").replace(".", "").isalnum() and text.lstrip("-") not in ("inf", "nan")
+        return text if plain else self._constant(value)
 
     def _attr(self, value: Any) -> str:
         if isinstance(value, bool | int | float | str | None):
@@ -190,14 +192,17 @@ class _Writer:
     # -- results -------------------------------------------------------------------------------
 
     def _return(self) -> str:
-        base = self._bases()
-        owner: dict[str, str] = {}
-        parts = []
-        for out in self.lifted.outputs:
-            parts.append(self._output(out, base, owner))
+        lies_in = memory(self.graph)
+        once = (s for s in self.plan.steps if s.placement == "once")
+        owner = {i: "constant" for s in once for i in s.outputs}
+        for i in lies_in:
+            if self.graph.nodes[i].op.name == "input":
+                owner[i] = f"input:{self.graph.nodes[i].attrs[0]}"
+        parts = [self._output(out, lies_in, owner) for out in self.lifted.outputs]
         return f"return ({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
-    def _output(self, out: Output, base: dict[int, str], owner: dict[str, str]) -> str:
+    def _output(self, out: Output, lies_in: Memory, owner: dict[int, str]) -> str:
+        """An output as the caller must see it: copied where eager has memory of its own."""
         if out.position is None:
             return "None" if out.dim is None else self._dim(out.dim)
         v = self.graph.outputs[out.position]
@@ -205,32 +210,12 @@ class _Writer:
         if self.graph.nodes[v].op.name == "scalar":
             type_ = self.graph.nodes[v].type
             return f"full({text}, (), {type_.dtype}, DEVICE)"  # type: ignore[union-attr]
-        memory = base[v]
-        if owner.setdefault(memory, out.storage) != out.storage or (
-            memory.startswith("input:") and memory != out.storage
-        ):
+        owners = {owner.setdefault(root, out.storage) for root in lies_in[v]}
+        if owners != {out.storage}:
             text = f"{text}.clone()"
         if out.strides is not None:
             text = f"restride({text}, {self._shape(out.strides)})"
         return text
-
-    def _bases(self) -> dict[int, str]:
-        """Whose memory each value may lie in: an input's, or that of the value it is a view of."""
-        base: dict[int, str] = {}
-        for i in self.graph.live():
-            n = self.graph.nodes[i]
-            if n.op.name == "input":
-                base[i] = f"input:{n.attrs[0]}"
-            elif n.op.kind is Kind.LAYOUT and n.op.name != "concat" and n.args:
-                inner = base[n.args[0]]
-                base[i] = f"{inner}[{n.attrs[0]}]" if n.op.name == "getitem" else inner
-            elif (n.op.name == "opaque" and n.attrs[0].target == "aten.copy_.default") or (
-                n.op.name == "cast" and n.type == self.graph.nodes[n.args[0]].type
-            ):
-                base[i] = base[n.args[0]]
-            else:
-                base[i] = f"value:{i}"
-        return base
 
 
 _PRINTER = PythonPrinter()

@@ -8,6 +8,7 @@ of them are never equal.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,7 +31,7 @@ class Literal:
     """An argument that is compared by identity, such as a submodule; ``token`` is its identity."""
 
     value: Any = field(compare=False, repr=False)
-    token: int = 0
+    token: int | str = 0
 
     @staticmethod
     def of(value: Any) -> Literal:
@@ -65,6 +66,37 @@ def resolve(target: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), name), overload)
 
 
+def written_slots(spec: Opaque) -> list[int]:
+    """The operands that the operator writes to."""
+    return [s for info, value in _annotated(spec) if info.is_write for s in _slots(value)]
+
+
+def shared_slots(spec: Opaque) -> list[int]:
+    """The operands whose memory a result may share: those of views and of in-place operators."""
+    schema = getattr(resolve(spec.target), "_schema", None)
+    if schema is None or all(r.alias_info is None for r in schema.returns):
+        return []
+    return [s for _, value in _annotated(spec) for s in _slots(value)]
+
+
+def _annotated(spec: Opaque) -> Iterator[tuple[Any, Any]]:
+    """(alias annotation, value) of each argument that is annotated."""
+    schema = getattr(resolve(spec.target), "_schema", None)
+    named = dict(spec.kwargs)
+    for place, argument in enumerate(schema.arguments if schema is not None else ()):
+        if argument.alias_info is not None:
+            value = spec.args[place] if place < len(spec.args) else named.get(argument.name)
+            yield argument.alias_info, value
+
+
+def _slots(template: Any) -> Iterator[int]:
+    if isinstance(template, Slot):
+        yield template.index
+    elif isinstance(template, tuple):
+        for part in template:
+            yield from _slots(part)
+
+
 def fill(template: Any, tensors: tuple[Any, ...]) -> Any:
     """The template with every slot replaced by its tensor."""
     if isinstance(template, Slot):
@@ -80,7 +112,7 @@ def substitute_sizes(spec: Opaque, realise: Any) -> Opaque:
     """The operator with symbolic sizes among its arguments replaced by ``realise(size)``."""
 
     def go(t: Any) -> Any:
-        if isinstance(t, sympy.Expr):
+        if isinstance(t, sympy.Basic):
             return realise(t)
         return tuple(map(go, t)) if isinstance(t, tuple) else t
 

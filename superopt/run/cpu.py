@@ -24,18 +24,24 @@ def program(
     *,
     traceable: bool,
 ) -> Boxed:
-    """The plan as a callable. ``traceable`` is False for one that keeps values between calls."""
+    """The plan as a callable. ``traceable`` is False for one that Inductor may not have: one that
+    keeps values between calls, or copies what it is about to overwrite."""
     inner = Program(listing, cache_folder())
     record.path = str(inner.path)
 
-    def run(args: list[Any]) -> Sequence[Any]:
-        args.extend(lifted.constants)
+    def through_torch(args: list[Any]) -> Sequence[Any]:
         with torch.no_grad():
             return inner(args)
 
+    compiled = None
+    if traceable and has_cpp_compiler():
+        compiled = compile_listing(through_torch, fakes, lifted.constants, role)
+    record.chosen = f"superopt #0 (through {'torch' if compiled is None else 'Inductor'})"
+    chosen = compiled or through_torch
+
+    def run(args: list[Any]) -> Sequence[Any]:
+        args.extend(lifted.constants)
+        return chosen(args)
+
     run._boxed_call = True  # type: ignore[attr-defined]
-    if not traceable or not has_cpp_compiler():
-        record.chosen = "superopt #0 (through torch)"
-        return run
-    record.chosen = "superopt #0 (through Inductor)"
-    return compile_listing(run, fakes, role == "backward")
+    return run

@@ -5,11 +5,13 @@ It is the fallback where nothing can be generated, and what Inductor traces on t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy
 import torch
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from superopt.ir.expr import Expr
 from superopt.ir.graph import Graph
@@ -18,24 +20,32 @@ from superopt.ops.opaque import Opaque, call, substitute_sizes
 Sizes = Mapping[sympy.Symbol, Any]
 
 
+class _Numbers(PythonReferenceAnalysis):
+    """Python's arithmetic, and that of torch's symbolic numbers while a plan is traced."""
+
+    @staticmethod
+    def int_truediv(a: Any, b: Any) -> Any:
+        return a / b
+
+    truediv = int_truediv
+
+
 def realise(value: Any, sizes: Sizes) -> Any:
     """An attribute with every symbolic dimension replaced by this call's size."""
-    if isinstance(value, sympy.Expr):
-        symbols = sorted(value.free_symbols, key=str)
-        return sympy.lambdify(symbols, value, modules=[_FUNCTIONS, "math"])(
-            *(sizes[s] for s in symbols)
-        )
+    if isinstance(value, sympy.Basic):
+        return _plain(sympy_interp(_Numbers, dict(sizes), value))
     if isinstance(value, tuple) and not isinstance(value, Expr):
         return tuple(realise(v, sizes) for v in value)
     return value
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "FloorDiv": lambda a, b: a // b,
-    "CleanDiv": lambda a, b: a // b,
-    "Mod": lambda a, b: a % b,
-    "PythonMod": lambda a, b: a % b,
-}
+def _plain(number: Any) -> Any:
+    """A number of sympy's as Python's own; what else it may be, as it is."""
+    if isinstance(number, sympy.logic.boolalg.BooleanAtom):
+        return bool(number)
+    if isinstance(number, sympy.Basic):
+        return int(number) if number.is_Integer else float(number)
+    return number
 
 
 def sizes_of(places: Mapping[sympy.Symbol, tuple[int, int | None]], args: Sequence[Any]) -> Sizes:
@@ -47,11 +57,18 @@ def sizes_of(places: Mapping[sympy.Symbol, tuple[int, int | None]], args: Sequen
 
 
 def restride(x: torch.Tensor, strides: Sequence[Any]) -> torch.Tensor:
-    """``x`` itself where it has these strides, a copy that has them otherwise."""
+    """``x`` itself where it has these strides, a copy that has them otherwise.
+
+    An axis of stride 0 holds one element, as an expanded tensor's does.
+    """
     if tuple(x.stride()) == tuple(strides) or x.numel() == 0:
         return x
-    out = torch.empty_strided(x.shape, tuple(strides), dtype=x.dtype, device=x.device)
-    return out.copy_(x)
+    one = x
+    for axis, step in enumerate(strides):
+        if isinstance(step, int) and step == 0:
+            one = one.narrow(axis, 0, 1)
+    out = torch.empty_strided(one.shape, tuple(strides), dtype=x.dtype, device=x.device).copy_(one)
+    return out if one is x else out.expand(x.shape)
 
 
 def full(value: Any, shape: Sequence[Any], dtype: torch.dtype, device: torch.device) -> Any:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 from superopt.ir.graph import Graph, Node
-from superopt.ops.opaque import Slot, resolve
+from superopt.ir.memory import memory, written
 
 # Operators that need no work of their own where a kernel reads through them.
 TRANSPARENT = {"expand", "pack"}
-# Operators whose result may share its operand's memory.
-_VIEWS = {"expand", "pack", "reshape", "permute", "slice", "getitem"}
 
 
 def has_effect(node: Node) -> bool:
@@ -47,37 +42,11 @@ def needs(graph: Graph) -> dict[int, set[int]]:
 
 
 def _add_hazards(graph: Graph, table: dict[int, set[int]], effects: list[int]) -> None:
-    writes = {e: set(_written(graph, graph.nodes[e])) for e in effects}
+    where = memory(graph)
+    writes = {e: written(graph, e, where) for e in effects}
     if not any(writes.values()):
         return
-    reads = {i: {r for a in graph.nodes[i].args for r in _memory(graph, a)} for i in table}
-    for e, written in writes.items():
-        for reader in (i for i, memory in reads.items() if memory & written and i != e):
+    reads = {i: {r for a in graph.nodes[i].args for r in where[a]} for i in table}
+    for e, overwritten in writes.items():
+        for reader in (i for i, read in reads.items() if read & overwritten and i != e):
             table[max(reader, e)].add(min(reader, e))
-
-
-def _memory(graph: Graph, value: int) -> set[int]:
-    """The values whose memory this one may share."""
-    node = graph.nodes[value]
-    if node.op.name not in _VIEWS:
-        return {value}
-    return {m for a in node.args for m in _memory(graph, a)}
-
-
-def _written(graph: Graph, node: Node) -> Iterator[int]:
-    """The values whose memory an opaque operator writes."""
-    spec = node.attrs[0]
-    named = dict(spec.kwargs)
-    for place, argument in enumerate(resolve(spec.target)._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = spec.args[place] if place < len(spec.args) else named.get(argument.name)
-            for slot in _slots(value):
-                yield from _memory(graph, node.args[slot.index])
-
-
-def _slots(template: Any) -> Iterator[Slot]:
-    if isinstance(template, Slot):
-        yield template
-    elif isinstance(template, tuple):
-        for part in template:
-            yield from _slots(part)

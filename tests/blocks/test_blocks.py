@@ -85,3 +85,23 @@ def test_random_operators_keep_their_own_numbers():
     whole = stitch(g, blocks, [blocks[0].graph])
     uids = [n.attrs[0].uid for n in whole.nodes if n.op.name == "opaque"]
     assert uids == [1, 2, 3, 4, 5]
+
+
+def test_random_operators_keep_the_users_order_whatever_the_solution_lists_first():
+    g = Graph()
+    x = leaf(g, 0, 4, 8)
+
+    def noise(uid):
+        spec = Opaque("aten.bernoulli.p", (Slot(0), 0.5), (), x.type, (None,), (None,), uid)
+        return g.ref(g.add(ops.opaque, (x.id,), (spec,)))
+
+    a, b, c = noise(1), noise(2), noise(3)
+    g.outputs = [g.insert(ops.exp(a) + b * c)]
+    (block,) = split(g)
+    turned = Graph()
+    y = turned.ref(turned.add(ops.input_, (), (0, x.type, "input")))
+    specs = [n.attrs for n in block.graph.nodes if n.op.name == "opaque"]
+    made = {s[0].uid: turned.ref(turned.add(ops.opaque, (y.id,), s)) for s in reversed(specs)}
+    turned.outputs = [turned.insert(made[2] * made[1] + ops.exp(made[0]))]
+    whole = stitch(g, [block], [turned])
+    assert [n.attrs[0].uid for n in whole.nodes if n.op.name == "opaque"] == [1, 2, 3]

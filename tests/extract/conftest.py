@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -114,8 +113,3 @@ def gym() -> Callable[[str], Problem]:
         return Problem(choices, [number[r] for r in data["root_eclasses"]])
 
     return read
-
-
-@pytest.fixture
-def inf() -> float:
-    return math.inf

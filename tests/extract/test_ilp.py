@@ -13,7 +13,7 @@ from superopt.extract.ilp import Answer, Solver
 from superopt.extract.loops import Loops
 from superopt.extract.masks import bits, mask_of, strong_components, weak_components
 from superopt.extract.problem import Choice, Problem, validate
-from superopt.extract.reduce import implications, need_implied, reduce
+from superopt.extract.reduce import implications, reduce, row_implications
 from superopt.extract.table import from_problem, split
 
 ByHand = Callable[[Problem, int], list[float]]
@@ -70,9 +70,9 @@ def test_rounding_that_lets_a_cycle_through_is_cut_off(knot: Problem) -> None:
 
 def test_loop_cuts_cut_off_a_fractional_cycle(knot: Problem) -> None:
     table = from_problem(knot)
-    implied = implications(table, strong_components(table.below()))
-    needs = [need_implied(r, implied) for rows in table.rows.values() for r in rows]
-    loops = Loops(table, needs)
+    parts = strong_components(table.below())
+    made = row_implications(table, parts, implications(table, parts))
+    loops = Loops(table, [below for c in table.rows for below in made[c]])
     rows = [i for rows in knot.members.values() for i in rows]
     amount = {0: 0.9, 1: 0.9, 2: 0.1, 3: 0.1, 4: 1.0, 5: 1.0}  # by node of the problem
     cuts = loops.broken([amount[r] for r in rows])

@@ -16,6 +16,7 @@ import torch
 from superopt.ir.dims import is_static, same
 from superopt.ir.plan import Config
 from superopt.kernels.gemm.problem import Problem
+from superopt.kernels.gemm.sizes import power
 from superopt.kernels.gemm.writer import Tile, Writer
 from superopt.kernels.spelling import narrow, pointer_type
 
@@ -91,9 +92,9 @@ def x_descriptor(problem: Problem) -> bool:
     """True when x can be moved so, too: it is multiplied as it lies, in evenly spaced rows."""
     view, size = problem.x_view(), problem.x.dtype.itemsize
     stride = view.row_stride
-    if problem.rounds or stride is None or not same(view.column, 1):
+    if problem.prepared or stride is None or not same(view.column, 1):
         return False
-    return len(view.segments) == 0 or _describable((stride, 1), size)
+    return is_static(problem.K) if not view.segments else _describable((stride, 1), size)
 
 
 def out_descriptor(problem: Problem, group: int) -> bool:
@@ -117,7 +118,9 @@ def shared_limit(arch: int) -> int:
     return _SHARED[max(known, default=75)] * 1024
 
 
-def within(problem: Problem, configs: Iterable[Config], arch: int, staged: int = 0) -> list[Config]:
+def within(
+    problem: Problem, configs: Iterable[Config], arch: int, staged: float = 0
+) -> list[Config]:
     """Configs whose tiles of x and of the weights fit in shared memory, in all stages at once.
 
     ``staged`` is the size of the elements of an output that a descriptor stores out of there.
@@ -129,7 +132,7 @@ def within(problem: Problem, configs: Iterable[Config], arch: int, staged: int =
         stages = c.num_stages if arch >= 80 else 1
         return (c["BM"] + columns * c["BN"]) * c["BK"] * problem.dtype.itemsize * stages
 
-    def out(c: Config) -> int:
+    def out(c: Config) -> float:
         return c["BM"] * c["BN"] * staged
 
     return [c for c in configs if need(c) + out(c) <= limit]
@@ -274,26 +277,26 @@ def helpers(problem: Problem) -> str:
 
 def describe_x(writer: Writer) -> str:
     """The line of a launch that makes the descriptor of x."""
-    p = writer.problem
-    stride = p.x_view().row_stride
-    row = p.K if stride is None or same(stride, 0) else stride
-    return (
-        f"x_ = _matrix(x, [{writer.dim(p.M)}, {writer.dim(p.K)}], [{writer.dim(row)}, 1], [BM, BK])"
-    )
+    p, view = writer.problem, writer.problem.x_view()
+    # A single row may have any stride that the accelerator takes.
+    row = view.row_stride if view.segments else power(p.k) * 16
+    shape = f"[{writer.dim(p.M)}, {writer.dim(p.K)}]"
+    return f"x_ = _matrix(x, {shape}, [{writer.dim(row)}, 1], [BM, BK])"
 
 
-def describe_out(writer: Writer, group: int) -> str:
-    """The line of a launch that makes the descriptor of an output."""
+def describe_out(writer: Writer, group: int, parts: int) -> str:
+    """The line of a launch that makes the descriptor of an output, stored in ``parts`` blocks."""
     p = writer.problem
     stride = p.out_view(group).row_stride
     shape = f"[{writer.dim(p.M)}, {writer.dim(p.N(group))}]"
-    return f"y{group}_ = TensorDescriptor(y{group}, {shape}, [{writer.dim(stride)}, 1], [BM, BN])"
+    strides, block = f"[{writer.dim(stride)}, 1]", f"[BM, BN // {parts}]"
+    return f"y{group}_ = TensorDescriptor(y{group}, {shape}, {strides}, {block})"
 
 
 def load_x(writer: Writer, known: dict, tile: Tile) -> list[str]:
     """Lines of a step that load ``xs``, a tile of x, by pointers and prepare it for the dot."""
     p = writer.problem
-    if p.rounds:
+    if p.prepared:
         lines, value = writer.prologue(known, tile)
         value = narrow(value, p.dtype)
     else:

@@ -75,7 +75,7 @@ class Problem:
         strides += [contiguous(t.shape) for t in outs] if whole is None else [whole]
         count = len(graph.nodes[node.args[1]].args)
         first = 1 + count
-        numbers = {
+        numbers: dict[Expr, Expr] = {
             Hole("in", i, found[first + i]): Apply(n.op, (), n.attrs)
             for i, n in enumerate(graph.nodes[v] for v in values[first:])
             if n.op.name == "scalar"
@@ -83,10 +83,10 @@ class Problem:
         prologue, groups = node.attrs
         return Problem(
             found[0], tuple(found[1:first]), tuple(found[first:]),
-            prologue and substitute(prologue, dict(numbers)),
-            tuple((w, substitute(e, dict(numbers))) for w, e in groups),
+            prologue and substitute(prologue, numbers),
+            tuple((w, substitute(e, numbers)) for w, e in groups),
             outs, tuple(strides),
-            constants=frozenset(h.index for h in numbers),
+            constants=frozenset(h.index for h in numbers if isinstance(h, Hole)),
             precision=site.precision, hints=graph.hints,
         )  # fmt: skip
 
@@ -144,7 +144,7 @@ class Problem:
         return [] if self.body is None else rows.levels(self.body)
 
     @property
-    def rounds(self) -> bool:
+    def prepared(self) -> bool:
         """True when x is not multiplied as it lies in memory."""
         return self.prologue is not None
 
@@ -225,8 +225,3 @@ def _items(type_: Type) -> tuple[TensorType, ...]:
 
 def _outs(type_: Type) -> tuple[TensorType, ...]:
     return _items(type_) if isinstance(type_, TupleType) else (type_,)
-
-
-def same_width(problem: Problem) -> bool:
-    """True when all groups have outputs of one width."""
-    return all(same(problem.N(g), problem.N(0)) for g in range(len(problem.groups)))

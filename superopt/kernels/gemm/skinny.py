@@ -155,6 +155,7 @@ _TENSOR = (
     (128, 256, 4, 4),
     (64, 128, 4, 8),
     (32, 256, 4, 6),
+    (32, 512, 4, 4),
     (128, 128, 4, 3),
     (64, 128, 4, 4),
     (32, 128, 4, 4),
@@ -189,7 +190,8 @@ def _configs(problem: Problem, arch: int, sms: int) -> tuple[Config, ...]:
     configs = dots.within(problem, configs if mma else dots.light(problem, configs), arch)
     configs = prefer_even(configs, [problem.K], "BK")
 
-    def idle(c: Config) -> bool:
-        return sum(ceil_div(problem.n(g), c["BN"]) for g in range(len(problem.groups))) < sms
+    def idle(c: Config) -> int:
+        tiles = sum(ceil_div(problem.n(g), c["BN"]) for g in range(len(problem.groups)))
+        return max(0, sms - tiles * ceil_div(problem.m, bm))
 
     return first(sorted(configs, key=idle))

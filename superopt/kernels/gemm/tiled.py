@@ -9,12 +9,14 @@ program of its own, and x may have a pointwise prologue.
 from __future__ import annotations
 
 from superopt.ir.dims import is_static
+from superopt.ir.expr import Hole, leaves
 from superopt.ir.plan import Config, Kernel, Site, Work
 from superopt.kernels.gemm import dots
 from superopt.kernels.gemm.groups import blocks
 from superopt.kernels.gemm.module import Draft, finish, refuse
 from superopt.kernels.gemm.problem import Problem
 from superopt.kernels.gemm.sizes import ceil_div, config, first, power, prefer_even, ragged
+from superopt.kernels.gemm.view import View
 from superopt.kernels.gemm.work import traffic
 from superopt.kernels.gemm.writer import Tile, Writer, indent
 
@@ -81,10 +83,12 @@ def _draft(
     for g in range(len(p.groups)):
         if dots.out_descriptor(p, g):
             at = next(i for i, q in enumerate(parameters) if q[0] == f"y{g}")
-            block = dots.described(p.outs[g].dtype, "[{BM}, {BN}]")
+            block = dots.described(p.outs[g].dtype, f"[{{BM}}, {{BN/{_parts(p)}}}]")
             parameters[at] = (f"y{g}", block, f"y{g}_")
-            setup.append(dots.describe_out(writer, g))
-    constants = [(f"SWAP{c.tag}", False, f"SWAP{c.tag}") for c in every if c.pair]
+            setup.append(dots.describe_out(writer, g, _parts(p)))
+    constants: list[tuple[str, object, str]] = [
+        (f"SWAP{c.tag}", False, f"SWAP{c.tag}") for c in every if c.pair
+    ]
     return Draft(
         NAME, body, setup, configs, parameters, constants,
         helpers=dots.helpers(p), dot=True, tma=True,
@@ -138,21 +142,61 @@ def _tile(writer: Writer, group: int, configs: tuple[Config, ...], tma: bool) ->
     lines += [f"acc{c.tag} = tl.zeros((BM, {c.rows}), tl.float32)" for c in chunks]
     lines.append(f"for start in range(0, {writer.dim(p.K)}, BK):")
     lines += indent(_step(writer, group, configs, tma))
+    if tma:
+        lines.append("rows = (top + tl.arange(0, BM))[:, None]")
+    return lines + _finish(writer, group, configs, tma)
+
+
+def _finish(writer: Writer, group: int, configs: tuple[Config, ...], tma: bool) -> list[str]:
+    """Lines that turn the accumulators into the output and store it, one half after the other
+    where the whole would not fit in registers."""
+    p = writer.problem
+    lines: list[str] = []
     accumulators: dict[int, str] = {}
-    for c in chunks:
+    for c in dots.chunks(p, group):
         split, found = dots.unpair(c, swapped=tma, transposed=False)
         lines += split
         accumulators |= found
-    if tma:
-        lines.append("rows = (top + tl.arange(0, BM))[:, None]")
-    lines.append("columns = (corner + tl.arange(0, BN))[None, :]")
-    width = p.N(group)
+    parts, width = _parts(p), p.N(group)
+    size = "BN // 2" if parts == 2 else "BN"
+    if parts == 2:
+        ((weight, acc),) = accumulators.items()
+        halves = f"tl.reshape({acc}, (BM, 2, BN // 2))"
+        lines.append(f"{acc}_0, {acc}_1 = tl.split(tl.permute({halves}, (0, 2, 1)))")
     edge = f"columns < {writer.dim(width)}" if ragged(width, configs, "BN") else None
     tile = Tile("rows", "columns", _row_bound(writer, configs), edge)
-    if tma and dots.out_descriptor(p, group):
-        lines += writer.result(group, accumulators, tile)
-        return [*lines, writer.store_descriptor(group, "result", "[top, corner]", "(BM, BN)")]
-    return lines + writer.epilogue(group, accumulators, tile)
+    for part in range(parts):
+        left = f"corner + {size}" if part else "corner"
+        lines.append(f"columns = ({left} + tl.arange(0, {size}))[None, :]")
+        held = {weight: f"{acc}_{part}"} if parts == 2 else accumulators
+        if tma and dots.out_descriptor(p, group):
+            lines += writer.result(group, held, tile)
+            corner, shape = f"[top, {left}]", f"(BM, {size})"
+            lines.append(writer.store_descriptor(group, "result", corner, shape))
+        else:
+            lines += writer.epilogue(group, held, tile)
+    return lines
+
+
+def _heavy(problem: Problem) -> bool:
+    """True where an epilogue reads a whole tile beside those of the products."""
+    return any(
+        isinstance(h, Hole) and h.kind == "in" and _whole(problem.extra_view(h.index, problem.N(g)))
+        for g, (_, epilogue) in enumerate(problem.groups)
+        for h in leaves(epilogue)
+    )
+
+
+def _parts(problem: Problem) -> int:
+    """In how many parts a tile is finished: a heavy epilogue has not the registers for a whole one.
+
+    The tiles of a pair of weights are half as wide, and so are halves already.
+    """
+    return 2 if problem.weights_per_group == 1 and _heavy(problem) else 1
+
+
+def _whole(view: View) -> bool:
+    return view.by_row and view.by_column
 
 
 def _row_bound(writer: Writer, configs: tuple[Config, ...]) -> str | None:
@@ -217,14 +261,15 @@ def _configs(problem: Problem, arch: int, sms: int) -> tuple[Config, ...]:
     size = max(problem.dtype.itemsize, 2)
     columns = dots.widest(problem) if dots.dots(problem) == 1 else 2 * dots.dots(problem)
     longest = max(power(problem.k), 16) if is_static(problem.K) else 4096
+    parts, widest = _parts(problem), power(columns)
     configs = [
-        config(
-            w, s, BM=bm, BN=max(16, n // power(columns)), BK=max(16, min(2 * bk // size, longest)),
-            GROUP=8,
-        )
-        for bm, n, bk, w, s in shapes
-    ]  # fmt: skip
-    staged = problem.outs[0].dtype.itemsize if _descriptors(problem, arch) else 0
+        config(w, s, BM=bm, BN=max(16 * parts, n // widest), BK=max(16, min(k, longest)), GROUP=8)
+        for bm, n, k, w, s in ((bm, n, 2 * bk // size, w, s) for bm, n, bk, w, s in shapes)
+    ]
+    staged = 0.0
+    if _descriptors(problem, arch):
+        # The output's tile; where an epilogue is heavy, a part of it again.
+        staged = problem.outs[0].dtype.itemsize * (2 if _heavy(problem) else 1) / parts
     configs = configs if mma else dots.light(problem, configs)
     configs = prefer_even(dots.within(problem, configs, arch, staged), [problem.K], "BK")
     return first(sorted(configs, key=lambda c: _waves(problem, c, sms)))

@@ -195,7 +195,7 @@ class Writer:
     def result(self, group: int, accumulators: Mapping[int, str], tile: Tile) -> list[str]:
         """Lines that turn the accumulators into ``result``, a tile of the group's output."""
         _, body = self.problem.groups[group]
-        known = {
+        known: dict[Expr, str] = {
             h: accumulators[h.index]
             for h in leaves(body)
             if isinstance(h, Hole) and h.kind == "acc"
@@ -203,17 +203,15 @@ class Writer:
         lines, (result,) = self.body([body], known, tile, self.problem.N(group))
         return [*lines, f"result = {result}"]
 
-    def prologue(
-        self, folds: Mapping[Expr, str], tile: Tile, source: Mapping[Expr, str] | None = None
-    ) -> tuple[list[str], str]:
+    def prologue(self, folds: Mapping[Expr, str], tile: Tile) -> tuple[list[str], str]:
         """Lines that compute a tile of what is multiplied, in registers, and its name.
 
         Columns outside the row come out as zeros, whatever the prologue makes of a zero.
         """
         p = self.problem
         body = p.body if p.body is not None else Hole("x", 0, p.x)
-        lines, (result,) = self.body([body], {**folds, **(source or {})}, tile, p.K)
-        if tile.column_mask and p.rounds:
+        lines, (result,) = self.body([body], folds, tile, p.K)
+        if tile.column_mask and p.prepared:
             result, value = f"{result}_", result
             lines.append(f"{result} = tl.where({tile.column_mask}, {value}, 0.0)")
         return lines, result

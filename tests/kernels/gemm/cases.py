@@ -96,26 +96,33 @@ def build(case: Case) -> Built:
     if case.layout == "swap":
         weights.sort(key=lambda w: -w.data_ptr())
     ws = [enter(w, tuple(w.shape)) for w in weights]
-    es = [enter(_operand(case, s, "residual"), _symbolic(s, case, lead)) for s in case.extras]
-    holes = [Hole("in", i, graph.nodes[e].type) for i, e in enumerate(es)]
-    body = None
-    if case.prologue:
-        body = case.prologue([Hole("x", 0, graph.nodes[x].type)], holes)
-    groups = tuple((ids, make(_accumulators(case, lead, ids), holes)) for ids, make in case.groups)
-    value = gemm(
-        graph.ref(x),
-        pack(*map(graph.ref, ws)),
-        pack(*map(graph.ref, es)),
-        body,
-        groups,
-    )
-    index = graph.insert(value)
+    es = [
+        graph.add(scalar, (), (s, case.dtype))
+        if isinstance(s, float)
+        else enter(_operand(case, s, "residual"), _symbolic(s, case, lead))
+        for s in case.extras
+    ]
+    index = graph.insert(_product(case, graph, (x, ws, es), lead))
     graph.outputs = [index]
     strides = {i: tuple(t.stride()) for i, t in tensors.items()}
     if case.symbolic:
         strides = {i: s for i, s in strides.items() if i in ws}
     step = Step("gemm", (index,), tuple(tensors), (index,))
     return Built(Site(graph, step, strides, case.arch, 4), tensors, sizes)
+
+
+def _product(
+    case: Case, graph: Graph, values: tuple[int, list[int], list[int]], lead: tuple[Dim, ...]
+) -> Expr:
+    """The gemm of these nodes: x, the weights, the extras."""
+    x, ws, es = values
+    holes = [Hole("in", i, graph.nodes[e].type) for i, e in enumerate(es)]
+    body = None
+    if case.prologue:
+        body = case.prologue([Hole("x", 0, graph.nodes[x].type)], holes)
+    groups = tuple((ids, make(_accumulators(case, lead, ids), holes)) for ids, make in case.groups)
+    weights, extras = (pack(*map(graph.ref, v)) for v in (ws, es))
+    return gemm(graph.ref(x), weights, extras, body, groups)
 
 
 def _symbolic(shape: tuple[int, ...], case: Case, lead: tuple[Dim, ...]) -> tuple[Dim, ...]:

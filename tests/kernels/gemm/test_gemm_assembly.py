@@ -12,7 +12,7 @@ from kernels.gemm.listing import CASES, GATED, LARGE, QKV
 
 from superopt.ir.plan import Config, Kernel
 from superopt.kernels.assemble import Assembly, assemble
-from superopt.kernels.gemm import families
+from superopt.kernels.gemm import Problem, families
 from superopt.kernels.gemm.dots import shared_limit
 
 FAMILIES = {f.NAME: f for f in families()}
@@ -73,8 +73,13 @@ def test_tensor_cores_and_descriptors(family: str, case: Case):
     assert not built(family, case, 75).has_mma
     assert built(family, case, 80).has_mma
     hopper = built(family, case, 90)
-    assert any("wgmma" in name for name in hopper.mma)
+    assert hopper.has_mma
     assert hopper.has_tma
+
+
+def test_large_tiles_are_multiplied_by_warp_groups():
+    for case in (shape(2048), PLAIN, LARGE["large_residual"]):
+        assert any("wgmma.mma_async" in name for name in built("tiled", case, 90).mma)
 
 
 def test_exact_products_of_fp32_stay_off_the_tensor_cores():
@@ -104,13 +109,17 @@ def test_weights_go_to_shared_memory_without_passing_registers():
 def test_ragged_products_assemble(name: str, arch: int):
     for family in FAMILIES.values():
         site = replace(build(CASES[name]).site, arch=arch)
-        if family.NAME != "gemv":
+        if family.NAME != "gemv" and family.fits(Problem.at(site), arch):
             made = assemble(family.emit(site), arch)
             assert made.shared <= shared_limit(arch)
 
 
-def test_epilogue_on_a_large_tile_spills_nothing():
-    assert built("tiled", LARGE["large_residual"], 90).stack == 0
+@pytest.mark.parametrize("arch", [80, 90])
+def test_epilogue_on_a_large_tile_spills_nothing(arch: int):
+    for config in kernel("tiled", LARGE["large_residual"], arch).configs:
+        made = built("tiled", LARGE["large_residual"], arch, config)
+        assert made.stack == 0, config
+        assert made.shared <= shared_limit(arch), config
 
 
 def test_equal_products_are_one_module():
