@@ -52,7 +52,8 @@ def _graphed(run: Boxed, fakes: Sequence[Any], lifted: Lifted, role: str) -> Box
         for i in lifted.graph.live()
         if lifted.graph.nodes[i].op.name == "input" and lifted.graph.nodes[i].attrs[2] == "param"
     ]
-    mutated = _mutated(lifted)
+    if _mutated(lifted):
+        return run
     captured: list[Boxed] = []
 
     def call(args: list[Any]) -> Sequence[Any]:
@@ -66,9 +67,9 @@ def _graphed(run: Boxed, fakes: Sequence[Any], lifted: Lifted, role: str) -> Box
                     device_index=lifted.device.index or 0,
                     is_backward=role == "backward",
                     is_inference=role == "inference",
-                    stack_traces=None,
+                    stack_traces=[None] * len(lifted.outputs),
                     placeholders=(),
-                    mutated_input_idxs=tuple(mutated),
+                    mutated_input_idxs=(),
                 )
             )
             args.clear()

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from string import Template
 
+import torch
+
 from superopt.errors import LowerError
 from superopt.ir.plan import Config, Kernel, Site
 from superopt.kernels.gemm.problem import Problem, operands
@@ -51,8 +53,13 @@ def _dot(a, b, acc, INTERPRET: tl.constexpr):
     if INTERPRET:
         a = a.to(tl.float32)
         b = b.to(tl.float32)
-    return tl.dot(a, b, acc, input_precision="$precision")
+    return $dot
 """
+
+# A block's products are summed on their own where lanes multiply in fp32: two short sums round
+# less than one as long as K.
+_FUSED = 'tl.dot(a, b, acc, input_precision="$precision")'
+_APART = 'acc + tl.dot(a, b, input_precision="ieee")'
 
 
 @dataclass
@@ -117,7 +124,7 @@ def _text(
         family=draft.family,
         summary=summary(writer.problem),
         imports=_imports(draft),
-        helpers=_helpers(draft, site),
+        helpers=_helpers(draft, site, writer),
         name="$name",
         parameters="\n".join(indent(received)),
         body="\n".join(indent(draft.body)),
@@ -156,11 +163,13 @@ def _imports(draft: Draft) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _helpers(draft: Draft, site: Site) -> str:
+def _helpers(draft: Draft, site: Site, writer: Writer) -> str:
     parts = [draft.helpers]
     if draft.dot:
         exact = site.precision == "highest" or site.arch < 80
-        parts.append(Template(_DOT).substitute(precision="ieee" if exact else "tf32"))
+        fused = Template(_FUSED).substitute(precision="ieee" if exact else "tf32")
+        apart = exact and writer.problem.dtype == torch.float32
+        parts.append(Template(_DOT).substitute(dot=_APART if apart else fused))
     parts.append(prelude("\n".join(draft.body)))
     return "".join(f"\n{p}\n" for p in parts if p)
 
