@@ -192,6 +192,8 @@ class _Lift:
     def modelled(self, node: FxNode, type_: Any, args: list, kwargs: dict) -> Any:
         if type_ is None or not self.one_device(node) or _complex(node):
             raise Unmodelled("other devices or dtypes")
+        if node.target == torch.ops.aten.native_layer_norm.default and _keeps_statistics(node):
+            raise Unmodelled("with weights of another dtype, torch keeps fp32 and traces others")
         if node.target in LIFTERS:
             out = type_ if isinstance(type_, TensorType) else type_.items
             result = LIFTERS[node.target](out, *args, **kwargs)
@@ -332,6 +334,12 @@ def _strides(value: Any) -> tuple | None:
 def _out_strides(value: Any) -> tuple:
     values = value if isinstance(value, list | tuple) else [value]
     return tuple(_strides(v) for v in values)
+
+
+def _keeps_statistics(node: FxNode) -> bool:
+    """True where a norm's mean or deviation is wanted, and its operands differ in dtype."""
+    dtypes = {v.dtype for n in node.all_input_nodes if (v := n.meta.get("val")) is not None}
+    return len(dtypes) > 1 and any(u.args[1] != 0 for u in node.users)
 
 
 def _complex(node: FxNode) -> bool:

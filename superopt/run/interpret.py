@@ -61,11 +61,11 @@ def restride(x: torch.Tensor, strides: Sequence[Any]) -> torch.Tensor:
 
     An axis of stride 0 holds one element, as an expanded tensor's does.
     """
-    if tuple(x.stride()) == tuple(strides) or x.numel() == 0:
+    if tuple(x.stride()) == tuple(strides):
         return x
     one = x
-    for axis, step in enumerate(strides):
-        if isinstance(step, int) and step == 0:
+    for axis, (size, step) in enumerate(zip(x.shape, strides, strict=True)):
+        if isinstance(step, int) and step == 0 and size != 0:
             one = one.narrow(axis, 0, 1)
     out = torch.empty_strided(one.shape, tuple(strides), dtype=x.dtype, device=x.device).copy_(one)
     return out if one is x else out.expand(x.shape)

@@ -5,7 +5,9 @@ slow to parse at scale. Division of labour: egglog finds the matches of every le
 the equivalence; guards and right sides are Python, run once per match with full types. That is how
 each e-node gets the law that made it, although egglog gives no proofs.
 
-Every e-node is made by one ``let $e<i>``, so the value of ``$e<i>`` tells the class of node i.
+Every e-node is made by one ``let``, so the value of that name tells the class of the node. A name
+may not end in a digit: egglog 13.2 makes fresh names by adding digits and then confuses them, so
+that ``(f $e8 $e81)`` may become ``(f $e81 $e81)``.
 """
 
 from __future__ import annotations
@@ -63,14 +65,14 @@ class Engine:
 
     def add(self, index: int, op: str, args: Sequence[int], attrs: Sequence[Any]) -> None:
         """Make node ``index`` (queued until ``flush``)."""
-        call = [_var(f"$e{a}") for a in args]
+        call = [_var(_node(a)) for a in args]
         call += [b.Lit(_SPAN, b.Int(self._attrs.number(v))) for v in attrs]
         name = self._constructor(op, len(args), len(attrs))
-        self._pending.append(_action(b.Let(_SPAN, f"$e{index}", b.Call(_SPAN, name, call))))
+        self._pending.append(_action(b.Let(_SPAN, _node(index), b.Call(_SPAN, name, call))))
 
     def union(self, left: int, right: int) -> None:
         """State that two nodes have one value (queued until ``flush``)."""
-        self._pending.append(_action(b.Union(_SPAN, _var(f"$e{left}"), _var(f"$e{right}"))))
+        self._pending.append(_action(b.Union(_SPAN, _var(_node(left)), _var(_node(right)))))
 
     def flush(self) -> None:
         """Hand all queued commands to egglog."""
@@ -99,7 +101,7 @@ class Engine:
         smallest: dict[Any, int] = {}
         canon = []
         for i in range(count):
-            value = functions[f"$e{i}"].rows[0].output
+            value = functions[_node(i)].rows[0].output
             canon.append(smallest.setdefault(value, i))
         matches = {
             name: [self._row(row.inputs, columns, smallest) for row in functions[f"m_{name}"].rows]
@@ -189,6 +191,11 @@ def _columns(rule: Rule) -> list[tuple[str, str]]:
         visit(p, "T")
     roots = [(f"r{i}", "T") for i in range(len(rule.patterns))]
     return roots + [(f"v_{v}", sorts[v]) for v in rule.variables]
+
+
+def _node(i: int) -> str:
+    """The name of node i in egglog."""
+    return f"$e{i}_"
 
 
 def _var(name: str) -> Any:

@@ -51,7 +51,7 @@ def twin(x):
     if not isinstance(x, torch.Tensor):
         return copy.deepcopy(x)
     y = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
-    y = y.copy_(x) if 0 not in x.stride() else x.detach()
+    y = y.copy_(x.detach()) if 0 not in x.stride() else x.detach()
     return y.requires_grad_(x.requires_grad)
 
 

@@ -296,7 +296,7 @@ def test_threads_compile_at_once():
 # -- through Inductor ------------------------------------------------------------------------------
 
 
-@pytest.mark.inductor
+@pytest.mark.usefixtures("inductor")
 @pytest.mark.slow
 def test_inductor_compiles_the_rewritten_graph():
     model, inputs = zoo("cpu", F32)["gated_mlp_17"]
@@ -306,7 +306,7 @@ def test_inductor_compiles_the_rewritten_graph():
     assert [r.chosen for r in superopt.records()] == ["superopt #0 (through Inductor)"]
 
 
-@pytest.mark.inductor
+@pytest.mark.usefixtures("inductor")
 @pytest.mark.slow
 def test_inductor_trains_with_constants_convolutions_and_buffers():
     class Net(nn.Module):
@@ -332,7 +332,7 @@ def test_inductor_trains_with_constants_convolutions_and_buffers():
         torch.testing.assert_close(a, b)
 
 
-@pytest.mark.inductor
+@pytest.mark.usefixtures("inductor")
 @pytest.mark.slow
 def test_inductor_gets_sizes_that_vary_and_writes_to_inputs():
     def fn(cache, x):

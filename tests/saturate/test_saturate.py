@@ -214,3 +214,20 @@ def test_random_operators_are_never_merged():
     g.outputs = [g.insert(mul(noise[0], noise[1]))]
     egraph, _ = saturate(g, [swap])
     assert len([c for c in egraph.classes.values() if c.nodes[0].op.name == "opaque"]) == 2
+
+
+@pytest.mark.parametrize("uses", range(0, 24, 2))
+def test_egglog_does_not_confuse_the_names_of_nodes(uses):
+    """It makes fresh names by adding digits: node 8 became node 81 after some uses."""
+    from superopt.saturate.engine import Engine
+
+    engine = Engine([swap])
+    for i in range(100):
+        engine.add(i, "input", (), (i, TensorType((1,), torch.float32), "input"))
+    for k in range(uses):
+        engine.add(100 + k, "add", (8, 20 + k), ())
+    last = 100 + uses
+    engine.add(last, "mul", (8, 81), ())
+    engine.add(last + 1, "mul", (81, 81), ())
+    classes, _ = engine.snapshot(last + 2)
+    assert classes == list(range(last + 2))

@@ -23,6 +23,12 @@ from superopt.kernels.spelling import narrow, pointer_type
 DOT_TYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
+def deepest(problem: Problem, mma: bool) -> int:
+    """The largest block along K. Where lanes multiply in fp32, a block is one chain of roundings,
+    whose error grows with the root of its length; 16 keeps it below the library's."""
+    return 16 if problem.dtype == torch.float32 and not mma else 4096
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Weights of a group whose products one dot computes: a pair, or one."""

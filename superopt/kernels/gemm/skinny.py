@@ -178,11 +178,12 @@ def _configs(problem: Problem, arch: int, sms: int) -> tuple[Config, ...]:
     width, size = dots.widest(problem), problem.dtype.itemsize
     longest = max(power(problem.k), 16) if is_static(problem.K) else 4096
     mma = dots.uses_mma(problem, arch)
+    longest = min(longest, dots.deepest(problem, mma))
     extra = {}
     if problem.folds:
         most = 4096 // bm
         even = divisor(problem.K)
-        extra["BS"] = min(even if even >= 32 else longest, most)
+        extra["BS"] = min(even if even >= 32 else max(longest, 32), most)
     configs = [
         config(w, s, BM=bm, BN=max(16, r // width), BK=max(16, min(b // size, longest)), **extra)
         for r, b, w, s in (_TENSOR if mma else _LANES)

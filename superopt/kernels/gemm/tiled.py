@@ -38,7 +38,7 @@ def fits(problem: Problem, arch: int) -> bool:
 
 
 # How much longer a product takes on Hopper whose tiles do not come by TMA, as those of a prologue
-# do not. An assumption: 1.4 lies between what was seen for tiles in registers and for pointers.
+# do not: 859 us against 628 and 699 in two runs (notebooks/results/gemm_h200.md, 2048 rows).
 _WITHOUT_TMA = 1.4
 
 
@@ -271,6 +271,7 @@ def _configs(problem: Problem, arch: int, sms: int) -> tuple[Config, ...]:
     size = max(problem.dtype.itemsize, 2)
     columns = dots.widest(problem) if dots.dots(problem) == 1 else 2 * dots.dots(problem)
     longest = max(power(problem.k), 16) if is_static(problem.K) else 4096
+    longest = min(longest, dots.deepest(problem, mma))
     parts, widest = _parts(problem), power(columns)
     configs = [
         config(w, s, BM=bm, BN=max(16 * parts, n // widest), BK=max(16, min(k, longest)), GROUP=8)
