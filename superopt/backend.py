@@ -62,7 +62,9 @@ def _guarded(gm: torch.fx.GraphModule, inputs: list[Any], settings: Options) -> 
 
     try:
         return compile_dynamo_graph(gm, inputs, settings)
-    except (OptionError, KeyboardInterrupt, SystemExit, *_torchs_own()):
+    except (OptionError, KeyboardInterrupt, SystemExit):
+        raise
+    except _torchs_own():
         raise
     except BaseException as e:  # egglog's panics are no Exceptions
         if settings.strict:
@@ -104,7 +106,8 @@ def _shown(error: SuperoptError) -> SuperoptError:
     from torch._dynamo.exc import ShortenTraceback
 
     kind = type(error)
-    shown = type(kind.__name__, (kind, ShortenTraceback), {"__module__": kind.__module__})
+    bases: Any = (kind, ShortenTraceback)
+    shown: Any = type(kind.__name__, bases, {"__module__": kind.__module__})
     raised: Any = shown.__new__(shown)
     raised.args = error.args
     raised.stage, raised.first_useful_frame = error.stage, None
@@ -148,4 +151,4 @@ def inductor(gm: torch.fx.GraphModule, inputs: Sequence[Any], mode: str) -> Call
     from torch._inductor.compile_fx import compile_fx
 
     patches = dict(list_mode_options(mode)) if mode != "default" else {}
-    return compile_fx(gm, list(inputs), config_patches=patches)
+    return compile_fx(gm, list(inputs), config_patches=patches)  # type: ignore[return-value]

@@ -61,7 +61,7 @@ _KEYS = sorted({f.name for f in fields(Options)} - {"lam"} | {"lambda"})
 
 
 def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
-    """The options of one call of ``torch.compile``; OptionError names what is wrong and what fits."""
+    """The options of one call of ``torch.compile``; OptionError says what is wrong, what fits."""
     values: dict[str, Any] = {"strict": flag("SUPEROPT_STRICT")}
     if mode is not None:
         values["mode"] = _checked("mode", mode)

@@ -20,7 +20,7 @@ from superopt.ops.op import Kind
 
 @dataclass
 class Block:
-    """A region: its kind, its own graph, and where that graph's inputs and outputs are in the whole.
+    """A region: its kind, its own graph, and where that graph's inputs and outputs are.
 
     ``graph`` is shared by all blocks of one kind. ``inputs`` and ``outputs`` are node indices of
     the whole graph. ``uids`` are the numbers of its random and effectful operators, in order.

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy
 
-Dim = int | sympy.Expr
-Hints = Mapping[sympy.Symbol, int]
+Dim: TypeAlias = int | sympy.Expr
+Hints: TypeAlias = Mapping[sympy.Symbol, int]
 
 
 def to_dim(size: Any) -> Dim:

@@ -1,8 +1,8 @@
 """Our own e-graph: plain, serialisable, independent of the engine that saturated it.
 
-egglog's e-graph is bound to its thread and knows no provenance. This one outlives it: it holds every
-e-node with the law that made it and every class's type, so a saved e-graph can be priced under
-another card and extracted again elsewhere.
+egglog's e-graph is bound to its thread and knows no provenance. This one outlives it: it holds
+every e-node with the law that made it and every class's type, so a saved e-graph can be priced
+under another card and extracted again elsewhere.
 """
 
 from __future__ import annotations

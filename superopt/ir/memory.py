@@ -17,7 +17,7 @@ Memory = dict[int, frozenset[int]]
 
 
 def memory(graph: Graph) -> Memory:
-    """For each live node the nodes whose memory its value may lie in: itself, where it is no view."""
+    """For each live node the nodes whose memory its value may lie in: itself if it is no view."""
     table: Memory = {}
     for i in graph.live():
         n = graph.nodes[i]

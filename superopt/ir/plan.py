@@ -1,7 +1,7 @@
 """A plan: the operations that compute a graph's outputs, in order; and what each of them costs.
 
-Scheduling makes a plan, cost models price it as a whole, lowering turns its kernels into source, and
-the runtime executes it. A compiled callable reads its plan through a pointer that can be replaced.
+Scheduling makes a plan, cost models price it as a whole, lowering turns its kernels into source,
+and the runtime executes it. A compiled callable reads its plan through a replaceable pointer.
 """
 
 from __future__ import annotations

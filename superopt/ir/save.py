@@ -58,7 +58,7 @@ def from_json(data: dict[str, Any]) -> EGraph:
     classes = {
         c["id"]: EClass(
             decode(c["type"]),
-            [ENode(get(op), tuple(args), decode(attrs), law) for op, args, attrs, law in c["nodes"]],
+            [ENode(get(n[0]), tuple(n[1]), decode(n[2]), n[3]) for n in c["nodes"]],
         )
         for c in data["classes"]
     }

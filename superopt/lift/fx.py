@@ -35,7 +35,7 @@ def type_of(value: Any) -> Type | None:
     if isinstance(value, torch.Tensor):
         return TensorType(tuple(map(to_dim, value.shape)), value.dtype)
     if isinstance(value, list | tuple):
-        return TupleType(tuple(type_of(v) for v in value))  # type: ignore[arg-type]
+        return TupleType(tuple(type_of(v) for v in value))  # type: ignore[misc]
     return None
 
 

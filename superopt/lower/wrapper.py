@@ -162,7 +162,8 @@ class _Writer:
 
     def _number(self, value: Any) -> str:
         text = repr(value)
-        plain = text.lstrip("-").replace(".", "").isalnum() and text.lstrip("-") not in ("inf", "nan")
+        digits = text.lstrip("-").replace(".", "")
+        plain = digits.isalnum() and digits not in ("inf", "nan")
         return text if plain else self._constant(value)
 
     def _attr(self, value: Any) -> str:

@@ -66,15 +66,17 @@ def holes(expr: Expr, kind: str) -> list[Hole]:
 
 def _meaning(x: Any, weights: Any, extras: Any, prologue: Expr | None, groups: Any) -> Any:
     def run(body: Expr, env: dict[Expr, Any]) -> Any:
-        inputs = {h: extras[h.index] for h in holes(body, "in")}
+        inputs: dict[Expr, Any] = {h: extras[h.index] for h in holes(body, "in")}
         return evaluate(body, {**env, **inputs})
 
     if prologue is not None:
         x = run(prologue, {h: x for h in holes(prologue, "x")})
     outs = []
     for _, epilogue in groups:
-        accs = {h: torch.nn.functional.linear(x, weights[h.index]) for h in holes(epilogue, "acc")}
-        outs.append(run(epilogue, dict(accs)))
+        accs: dict[Expr, Any] = {
+            h: torch.nn.functional.linear(x, weights[h.index]) for h in holes(epilogue, "acc")
+        }
+        outs.append(run(epilogue, accs))
     return outs[0] if len(outs) == 1 else tuple(outs)
 
 

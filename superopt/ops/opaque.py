@@ -2,8 +2,8 @@
 
 ``target`` names the ATen overload; ``template`` is its arguments with ``Slot(i)`` where the i-th
 tensor goes; ``strides`` are those that each tensor had in the user's graph, since the operator may
-depend on them, and ``out_strides`` those of its results. A random or effectful operator carries a number of its own in ``uid``, so that two
-of them are never equal.
+depend on them, and ``out_strides`` those of its results. A random or effectful operator carries a
+number of its own in ``uid``, so that two of them are never equal.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Literal:
         return Literal(value, id(value)) if not isinstance(value, Literal) else value
 
 
-# Targets that are no ATen overload (higher-order operators), by the name given when they are lifted.
+# Targets that are no ATen overload (higher-order operators), by the name that lifting gave them.
 CALLABLES: dict[str, Any] = {}
 
 

@@ -61,7 +61,7 @@ def _graphed(run: Boxed, fakes: Sequence[Any], lifted: Lifted, role: str) -> Box
             out = run(list(args))  # compile and tune outside the capture
             captured.append(
                 cudagraphify_impl(
-                    run,
+                    run,  # type: ignore[arg-type]
                     args,
                     static,
                     device_index=lifted.device.index or 0,

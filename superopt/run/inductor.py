@@ -49,7 +49,7 @@ def compile_listing(
         visible = _visible(role, output)
         output.meta["user_visible_output_idxs"] = list(range(visible))
         tag = f"{caching.cache_key_tag} superopt {visible}"  # the key leaves them out
-        with caching.patch(cache_key_tag=tag):
+        with caching.patch(cache_key_tag=tag):  # type: ignore[attr-defined]
             return compile_fx_inner(
                 gm, args, is_backward=role == "backward", is_inference=role == "inference"
             )

@@ -111,7 +111,7 @@ class Program:
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
         if not self._prepared:
-            self.module.CONSTANTS = self.module.prepare(args)
+            self.module.__dict__["CONSTANTS"] = self.module.prepare(args)
             self._prepared = True
         return self.module.call(args)
 

@@ -74,7 +74,7 @@ class _Saturation:
         self.packs: dict[int, tuple[int, ...]] = {}
         self.seen: set[tuple] = set()
         self.report = Report()
-        where = {}
+        where: dict[int, int] = {}
         for i in graph.live():
             n = graph.nodes[i]
             where[i] = self.add(n.op, tuple(where[a] for a in n.args), n.attrs, n.type, n.law)
@@ -148,7 +148,12 @@ class _Saturation:
         binding = dict(
             zip(rule.variables, match[count if rule.collect is None else 1 :], strict=True)
         )
-        sides = rule.apply(self._typed(rule, binding))
+        try:
+            sides = rule.apply(self._typed(rule, binding))
+        except RuleError:
+            raise
+        except Exception as e:
+            raise RuleError(f"rule {rule.name} ({rule.where}): {type(e).__name__}: {e}") from e
         if sides is None:
             return False
         for root, right in zip(roots, sides[1], strict=True):

@@ -16,7 +16,8 @@ def mark_constant(plan: Plan) -> Plan:
     known = {
         i
         for i in plan.graph.live()
-        if nodes[i].op.name == "scalar" or (nodes[i].op.name == "input" and nodes[i].attrs[2] == "param")
+        if nodes[i].op.name == "scalar"
+        or (nodes[i].op.name == "input" and nodes[i].attrs[2] == "param")
     }
     steps = []
     for step in plan.steps:

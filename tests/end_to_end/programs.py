@@ -327,15 +327,18 @@ class _Writer:
 
 
 @st.composite
-def programs(draw: st.DrawFn, dtypes: tuple[torch.dtype, ...] = (torch.float64,)) -> Program:
+def programs(
+    draw: st.DrawFn, dtypes: tuple[torch.dtype, ...] = (torch.float64,), most: int = 8
+) -> Program:
+    """Programs of up to ``most`` motifs, each a line or a few."""
     p = Program(draw(st.sampled_from(dtypes)), draw(st.integers(0, 3)) * 100)
     writer = _Writer(draw, p)
     shapes = [(4,), (3, 4), (1, 4), (2, 3, 4), (4, 1), (1, 1, 6), (2, 4, 8), (), (5, 2), (3, 3)]
     for _ in range(draw(st.integers(1, 3))):
         p.input(*draw(st.sampled_from(shapes)))
-    for _ in range(draw(st.integers(1, 8))):
+    for _ in range(draw(st.integers(1, most))):
         writer.step()
     made = [n for n in p.values if n[0] == "t"] or list(p.values)
-    chosen = draw(st.lists(st.sampled_from(made), max_size=2, unique=True))
+    chosen = draw(st.lists(st.sampled_from(made), max_size=3, unique=True))
     p.outputs = list(dict.fromkeys([*chosen, made[-1]]))
     return p

@@ -51,7 +51,7 @@ VALUES = [
     (math.inf, -math.inf),
     (S0, S0 * 2 + 1),
     (torch.float16, torch.device("cpu"), torch.strided, torch.contiguous_format),
-    Opaque("aten.sort.default", (Slot(0), 1), (("descending", True),), TensorType((S0,), torch.int64)),
+    Opaque("aten.sort.default", (Slot(0), 1), (("stable", True),), TensorType((S0,), torch.int64)),
 ]
 
 

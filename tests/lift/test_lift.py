@@ -42,22 +42,22 @@ def close(a, b):
 
 X = torch.linspace(-3, 3, 4 * 6).reshape(4, 6)
 W = torch.randn(8, 6, generator=torch.Generator().manual_seed(0))
-I = torch.arange(24).reshape(4, 6)
+INTS = torch.arange(24).reshape(4, 6)
 
 CASES = {
     "linear": lambda x: F.linear(x, W),
     "linear_bias": lambda x: F.linear(x, W, W[:, 0]),
     "bmm": lambda x: x.reshape(2, 2, 6) @ x.reshape(2, 6, 2),
-    "promotes_int": lambda x: x + I,
+    "promotes_int": lambda x: x + INTS,
     "promotes_half": lambda x: x.half() * x,
     "half_scalar": lambda x: x.half() * 1e-5 + 3,
     "zero_dim": lambda x: x * torch.tensor(2.5),
-    "int_division": lambda x: I / 4,
+    "int_division": lambda x: INTS / 4,
     "alpha": lambda x: torch.add(x, x, alpha=3) - torch.sub(x, 1, alpha=2),
     "rsub": lambda x: 1 - x,
     "powers": lambda x: x.abs().pow(2) + x.abs().pow(3) + x.abs().sqrt() + (x.abs() + 1).pow(-0.5),
     "odd_power": lambda x: x.abs().pow(1.7),
-    "compare": lambda x: torch.where(x > 0, x, torch.zeros(())) + (x <= I),
+    "compare": lambda x: torch.where(x > 0, x, torch.zeros(())) + (x <= INTS),
     "masked": lambda x: x.masked_fill(x > 1, float("-inf")).softmax(-1),
     "softmax_dim": lambda x: x.softmax(0) + x.log_softmax(0),
     "layer_norm": lambda x: F.layer_norm(x, (6,), W[0], W[1], 1e-5),
@@ -68,7 +68,7 @@ CASES = {
     "clamp": lambda x: x.clamp(-1, 1) + x.clamp(min=0) + x.clamp(max=0.5),
     "reductions": lambda x: x.sum() + x.mean(0, keepdim=True) + x.amax(1).sum() + x.amin(),
     "variance": lambda x: x.var(1) + x.std(1, unbiased=False) + x.var(),
-    "int_sum": lambda x: I.sum(1),
+    "int_sum": lambda x: INTS.sum(1),
     "shapes": lambda x: x.view(2, 12).t().unsqueeze(1).expand(12, 3, 2).reshape(-1),
     "slices": lambda x: x[1:, -3:] + x[:-1, :3] + x[0, 0],
     "steps": lambda x: x[::2] + x.flip(0)[:2],
@@ -80,7 +80,7 @@ CASES = {
     "scalars": lambda x: torch.where(x > 0, -0.0, float("nan")),
     "sort": lambda x: x.sort(1)[0] + x.topk(2, 1)[0].sum(),
     "cumsum": lambda x: x.cumsum(1),
-    "embedding": lambda x: F.embedding(I % 8, W),
+    "embedding": lambda x: F.embedding(INTS % 8, W),
     "conv": lambda x: F.conv1d(x[None], torch.ones(2, 4, 3)),
     "complex": lambda x: torch.fft.rfft(x).abs(),
     "attention": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None]),
@@ -97,33 +97,35 @@ def test_lifted_graph_computes_what_eager_does(name):
 
 
 def test_the_common_operators_are_modelled():
-    _, _, (l,) = lifted(
+    _, _, (found,) = lifted(
         lambda x: F.layer_norm(F.gelu(F.linear(x, W, W[:, 0])), (8,)).softmax(-1).sum(), X
     )
-    assert l.opaque == []
+    assert found.opaque == []
 
 
 def test_dynamic_sizes_stay_symbols():
     fn = CASES["layer_norm"]
-    _, _, (l,) = lifted(lambda x: fn(x).reshape(-1), X, dynamic=True)
-    dims = [d for n in l.graph.nodes for d in getattr(n.type, "shape", ())]
+    _, _, (found,) = lifted(lambda x: fn(x).reshape(-1), X, dynamic=True)
+    dims = [d for n in found.graph.nodes for d in getattr(n.type, "shape", ())]
     symbols = {s for d in dims if not isinstance(d, int) for s in d.free_symbols}
-    assert symbols and symbols <= set(l.sizes)
-    assert all(l.graph.hints[s] > 0 for s in symbols)
+    assert symbols and symbols <= set(found.sizes)
+    assert all(found.graph.hints[s] > 0 for s in symbols)
 
 
 def test_random_calls_stay_distinct_and_in_order():
-    _, _, (l,) = lifted(lambda x: torch.rand_like(x) + torch.rand_like(x) * F.dropout(x, 0.5), X)
-    uids = [n.attrs[0].uid for n in l.graph.nodes if n.op.name == "opaque"]
+    _, _, (found,) = lifted(
+        lambda x: torch.rand_like(x) + torch.rand_like(x) * F.dropout(x, 0.5), X
+    )
+    uids = [n.attrs[0].uid for n in found.graph.nodes if n.op.name == "opaque"]
     assert len(uids) == len(set(uids)) == 3 and uids == sorted(uids)
 
 
 def test_equal_pure_calls_are_one_node():
-    _, _, (l,) = lifted(lambda x: x.sin() * x.sin() + x.cumsum(0) * x.cumsum(0), X)
-    names = [n.op.name for n in l.graph.nodes]
+    _, _, (found,) = lifted(lambda x: x.sin() * x.sin() + x.cumsum(0) * x.cumsum(0), X)
+    names = [n.op.name for n in found.graph.nodes]
     assert names.count("sin") == 1 and names.count("opaque") == 1
 
 
 def test_outputs_know_whose_memory_they_are():
-    _, _, (l,) = lifted(lambda x: (x + 1, x.clone()), X)
-    assert [o.storage for o in l.outputs] == ["output:0", "output:1"]
+    _, _, (found,) = lifted(lambda x: (x + 1, x.clone()), X)
+    assert [o.storage for o in found.outputs] == ["output:0", "output:1"]
