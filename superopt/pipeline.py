@@ -18,6 +18,7 @@ from superopt.cost import Card, NodePricer, objective, price_plan
 from superopt.extract import Extraction, extract_graphs
 from superopt.ir.graph import Graph
 from superopt.ir.plan import Plan
+from superopt.ops import COMMUTATIVE
 from superopt.options import Options
 from superopt.rule import Rule
 from superopt.saturate import Limits, Report, saturate
@@ -114,7 +115,10 @@ def _outline(plan: Plan) -> tuple:
 
 def _key(plan: Plan, i: int) -> tuple:
     n = plan.graph.nodes[i]
-    return n.op.name, n.attrs, n.type, tuple(plan.graph.nodes[a].type for a in n.args)
+    operands = [plan.graph.nodes[a].type for a in n.args]
+    if n.op in COMMUTATIVE:
+        operands.sort(key=str)
+    return n.op.name, n.attrs, n.type, tuple(operands)
 
 
 def _combinations(blocks: Sequence[BlockRecord], k: int) -> Iterator[list[Graph]]:

@@ -46,6 +46,10 @@ class Answer:
     optimal: bool
 
 
+# A node of a smaller share of the whole (the tie-break of a view) does not make a plan another.
+NEGLIGIBLE = 1e-6
+
+
 class Solver:
     """The plans of one reduced table, cheapest first; each lacks a priced row of every earlier one.
 
@@ -92,7 +96,7 @@ class Solver:
     def _accept(self, plan: Plan, optimal: bool) -> Answer:
         """Record the plan, and forbid it and all that contain its priced rows."""
         classes = order(self.problem, plan)
-        priced = [plan[c] for c in classes if self.costs[plan[c]] > 0]
+        priced = [plan[c] for c in classes if self.costs[plan[c]] > NEGLIGIBLE * self.ceiling]
         self._add_row(-np.inf, len(priced) - 1.0, dict.fromkeys(priced, 1.0))
         cost = validate(self.problem, plan)
         return Answer({c: plan[c] for c in classes}, cost, min(self.bound, cost), optimal)

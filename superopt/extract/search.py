@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from superopt.extract.greedy import greedy
-from superopt.extract.ilp import Answer, Solver
+from superopt.extract.ilp import NEGLIGIBLE, Answer, Solver
 from superopt.extract.problem import Plan, Problem, order, validate
 from superopt.extract.reduce import reduce
 from superopt.extract.table import Table, from_problem, split
@@ -156,7 +156,7 @@ def _distinct(problem: Problem, found: list[Solution]) -> list[Solution]:
     kept: list[Solution] = []
     runs: list[set[int]] = []
     for s in sorted(found, key=lambda s: s.cost):
-        priced = {i for i in s.choice.values() if problem.nodes[i].cost > 0}
+        priced = {i for i in s.choice.values() if problem.nodes[i].cost > NEGLIGIBLE * s.cost}
         if not any(r <= priced for r in runs):
             kept.append(s)
             runs.append(priced)
