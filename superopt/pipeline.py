@@ -71,7 +71,9 @@ def search(graph: Graph, card: Card, rules: Sequence[Rule], options: Options) ->
         count = sum(b.kind == kind for b in blocks)
         found.blocks.append(_solve(kinds[kind], count, card, rules, options, found.stage))
     distinct: dict[tuple, Plan] = {}
-    for choice in _combinations(found.blocks, options.k):
+    for choice in _combinations(found.blocks):
+        if len(distinct) == options.k:
+            break
         with found.stage("schedule"):
             plan = schedule(stitch(graph, blocks, choice), generate=card.arch > 0)
             plan = mark_constant(plan) if options.freeze else plan
@@ -100,7 +102,9 @@ def _solve(
     with stage("extract"):
         precision = torch.get_float32_matmul_precision()
         pricer = NodePricer(card, freeze=options.freeze, lam=options.lam, precision=precision)
-        extractions = extract_graphs(egraph, pricer, time_limit=options.extract_limit, k=options.k)
+        extractions = extract_graphs(
+            egraph, pricer, time_limit=options.extract_limit, k=2 * options.k
+        )
     return BlockRecord(count, report, extractions)
 
 
@@ -121,10 +125,10 @@ def _key(plan: Plan, i: int) -> tuple:
     return n.op.name, n.attrs, n.type, tuple(operands)
 
 
-def _combinations(blocks: Sequence[BlockRecord], k: int) -> Iterator[list[Graph]]:
+def _combinations(blocks: Sequence[BlockRecord]) -> Iterator[list[Graph]]:
     """The best of every block; then, one rank at a time, each block's next best in all of them."""
     seen: set[tuple[int, ...]] = set()
-    for rank in range(k):
+    for rank in range(max((len(b.extractions) for b in blocks), default=1)):
         choice = tuple(min(rank, len(b.extractions) - 1) for b in blocks)
         if choice not in seen:
             seen.add(choice)

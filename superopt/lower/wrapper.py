@@ -15,7 +15,7 @@ import torch
 from torch.utils._sympy.printers import PythonPrinter
 
 from superopt.ir.dims import Dim
-from superopt.ir.graph import Graph
+from superopt.ir.graph import Graph, Node
 from superopt.ir.lifted import Lifted, Output
 from superopt.ir.memory import Memory, memory
 from superopt.ir.plan import Kernel, Listing, Plan, Step
@@ -147,12 +147,20 @@ class _Writer:
             fn = f"op_{node.op.name}"
             self.names[fn] = node.op.torch
             attrs = [self._attr(v) for v in node.attrs]
-            line = f"v{n} = {fn}({', '.join([*operands, *attrs])})"
+            line = f"{fn}({', '.join([*operands, *attrs])})"
+            if isinstance(node.type, TensorType) and self._guesses(node):
+                line = f"typed({line}, {node.type.dtype}, DEVICE)"
+            line = f"v{n} = {line}"
         lines = [line]
         if step.family == "aten" and isinstance(node.type, TensorType):
             strides = self._shape(self.plan.strides[n])
             lines.append(f"v{n} = restride(v{n}, {strides})")
         return lines
+
+    def _guesses(self, node: Node) -> bool:
+        """True where torch sees no tensor that tells the result's dtype."""
+        told = node.args[1:] if node.op.name == "where" else node.args
+        return all(self.graph.nodes[a].op.name == "scalar" for a in told)
 
     def _value(self, v: int) -> str:
         node = self.graph.nodes[v]

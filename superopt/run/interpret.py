@@ -15,6 +15,7 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from superopt.ir.expr import Expr
 from superopt.ir.graph import Graph
+from superopt.ir.types import TensorType
 from superopt.ops.opaque import Opaque, call, substitute_sizes
 
 Sizes = Mapping[sympy.Symbol, Any]
@@ -100,13 +101,26 @@ def run_node(
     node = graph.nodes[index]
     if node.op.name == "input":
         return args[node.attrs[0]]
+    if node.op.name == "scalar":
+        return node.attrs[0]
     operands = [values[a] for a in node.args]
     if node.op.name == "opaque":
         return run_opaque(node.attrs[0], operands, sizes)
     attrs = realise(node.attrs, sizes)
     if node.op.name == "expand" and not isinstance(operands[0], torch.Tensor):
         return full(operands[0], attrs[0], node.type.dtype, device)  # type: ignore[union-attr]
-    return node.op.torch(*operands, *attrs)
+    result = node.op.torch(*operands, *attrs)
+    told = operands[1:] if node.op.name == "where" else operands
+    if isinstance(node.type, TensorType) and all(isinstance(x, int | float) for x in told):
+        return typed(result, node.type.dtype, device)
+    return result
+
+
+def typed(x: Any, dtype: torch.dtype, device: torch.device) -> Any:
+    """What an operator made of numbers: they have no dtype, so that torch guesses one."""
+    if isinstance(x, torch.Tensor):
+        return x.to(dtype)
+    return torch.full((), x, dtype=dtype, device=device)
 
 
 def run_opaque(spec: Opaque, operands: Sequence[Any], sizes: Sizes) -> Any:

@@ -18,10 +18,10 @@ from superopt.errors import RunError
 from superopt.ir.plan import Config, Kernel, Listing
 from superopt.options import cache_dir
 from superopt.run.direct import Direct
-from superopt.run.interpret import full, restride, run_opaque
+from superopt.run.interpret import full, restride, run_opaque, typed
 from superopt.run.timing import milliseconds
 
-_RUNTIME = {"full": full, "restride": restride, "run_opaque": run_opaque}
+_RUNTIME = {"full": full, "restride": restride, "run_opaque": run_opaque, "typed": typed}
 
 
 def cache_folder() -> Path:
