@@ -108,9 +108,7 @@ class _Before:
         self.versions = [_version(t) for t in written]
         self.cpu = torch.get_rng_state()
         device = next((t.device for t in written if t.is_cuda), None)
-        known = device is not None or (
-            torch.cuda.is_available() and torch.cuda.is_initialized()
-        )
+        known = device is not None or (torch.cuda.is_available() and torch.cuda.is_initialized())
         self.cuda = torch.cuda.get_rng_state(device or "cuda") if known else None
 
     def restore(self, error: BaseException) -> None:

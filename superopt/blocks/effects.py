@@ -40,7 +40,7 @@ def settle(graph: Graph) -> Graph:
             if any(table[a] & overwritten for a in graph.nodes[r].args):
                 before[w].add(r)
     order = _sorted(before, last=writes.keys())
-    return _Rebuilt(graph, order, _doomed(graph, effects, writes, table)).out
+    return _Rebuilt(graph, order, _doomed(graph, effects, writes, table), table).out
 
 
 def _effects(graph: Graph) -> list[int]:
@@ -111,8 +111,9 @@ def _doomed(
 class _Rebuilt:
     """A graph in a given order, with the copies put in."""
 
-    def __init__(self, graph: Graph, order: list[int], doomed: Doomed) -> None:
+    def __init__(self, graph: Graph, order: list[int], doomed: Doomed, table: Memory) -> None:
         self.graph = graph
+        self.table = table
         self.new = Graph()
         self.where: dict[int, int] = {}
         self.copies: dict[tuple[int, int | None], int] = {}
@@ -120,8 +121,7 @@ class _Rebuilt:
         for i in order:
             n = graph.nodes[i]
             for reader, values in doomed.get(i, {}).items():
-                for v in sorted(values):
-                    self.copies[v, reader] = self.copy(v)
+                self.rescue(sorted(values), reader)
             args = tuple(self.copies.get((a, i), self.where[a]) for a in n.args)
             self.where[i] = self.new.add(n.op, args, n.attrs, n.law)
         visible = len(graph.outputs) if graph.visible is None else graph.visible
@@ -130,6 +130,30 @@ class _Rebuilt:
             for k, o in enumerate(graph.outputs)
         ]
         self.out = graph.rebuilt(self.new, outputs)
+
+    def rescue(self, values: list[int], reader: int | None) -> None:
+        """Copy values. Those that lie in one memory, as a tensor and its views do, still will."""
+        for v in values:
+            together = [u for u in values if self.table[u] & self.table[v]]
+            if len(together) == 1:
+                self.copies[v, reader] = self.copy(v)
+        known: dict[int, int] = {}
+        for v in values:
+            if (v, reader) not in self.copies:
+                self.copies[v, reader] = self.again(v, known)
+
+    def again(self, value: int, known: dict[int, int]) -> int:
+        """The value, made once more from copies of the memory that it lies in."""
+        if value not in known:
+            n = self.graph.nodes[value]
+            if value in self.table[value]:
+                known[value] = self.copy(value)
+            else:
+                viewed = [a for a in n.args if self.table[a] & self.table[value]]
+                made = {a: self.again(a, known) for a in viewed}
+                args = tuple(made.get(a, self.where[a]) for a in n.args)
+                known[value] = self.new.add(n.op, args, n.attrs, n.law)
+        return known[value]
 
     def copy(self, value: int) -> int:
         type_ = self.graph.nodes[value].type

@@ -24,6 +24,16 @@ class TensorType:
     def numel(self) -> Dim:
         return product(self.shape)
 
+    @property
+    def contiguous(self) -> tuple[Dim, ...]:
+        """Strides of a contiguous tensor of this shape, as torch counts them."""
+        strides: list[Dim] = []
+        step: Dim = 1
+        for size in reversed(self.shape):
+            strides.insert(0, step)
+            step = product((step, size)) if size != 0 else step
+        return tuple(strides)
+
     def nbytes(self, hints: Hints | None = None) -> int:
         """Bytes at the traced sizes."""
         return hint(self.numel, hints) * self.dtype.itemsize

@@ -2,7 +2,7 @@
 
 The text is written to a real file for people to read and debuggers to step through. Torch's
 operators and constants too long to print are bound to names that the listing carries beside the
-text; the runtime adds its own (``full``, ``restride``, ``run_opaque``) and the kernels.
+text; the runtime adds its own (``empty``, ``full``, ``restride``, ``run_opaque``) and the kernels.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from superopt.ir.dims import Dim
 from superopt.ir.graph import Graph, Node
 from superopt.ir.lifted import Lifted, Output
 from superopt.ir.memory import Memory, memory
-from superopt.ir.plan import Kernel, Listing, Plan, Step
+from superopt.ir.plan import Kernel, Listing, Plan, Step, Strides
 from superopt.ir.types import TensorType, TupleType
+from superopt.ops.op import Kind
 
 
 def lower(plan: Plan, kernels: Sequence[Kernel | None], lifted: Lifted, title: str) -> Listing:
@@ -129,7 +130,7 @@ class _Writer:
         return lines
 
     def _empty(self, t: TensorType) -> str:
-        return f"torch.empty({self._shape(t.shape)}, dtype={t.dtype}, device=DEVICE)"
+        return f"empty({self._shape(t.shape)}, {self._shape(t.contiguous)}, {t.dtype})"
 
     def _node(self, n: int, step: Step) -> list[str]:
         node = self.graph.nodes[n]
@@ -152,7 +153,9 @@ class _Writer:
                 line = f"typed({line}, {node.type.dtype}, DEVICE)"
             line = f"v{n} = {line}"
         lines = [line]
-        if step.family == "aten" and isinstance(node.type, TensorType):
+        # The library's products are contiguous; any other operator may choose its strides.
+        exact = node.op.kind is Kind.CONTRACT
+        if step.family == "aten" and isinstance(node.type, TensorType) and not exact:
             strides = self._shape(self.plan.strides[n])
             lines.append(f"v{n} = restride(v{n}, {strides})")
         return lines
@@ -220,11 +223,19 @@ class _Writer:
             type_ = self.graph.nodes[v].type
             return f"full({text}, (), {type_.dtype}, DEVICE)"  # type: ignore[union-attr]
         owners = {owner.setdefault(root, out.storage) for root in lies_in[v]}
-        if owners != {out.storage}:
+        copied = owners != {out.storage}
+        if copied:
             text = f"{text}.clone()"
-        if out.strides is not None:
-            text = f"restride({text}, {self._shape(out.strides)})"
-        return text
+        if out.strides is None or (not copied and self._surely(v, out.strides)):
+            return text
+        return f"restride({text}, {self._shape(out.strides)})"
+
+    def _surely(self, v: int, strides: Strides) -> bool:
+        """True where the value has these strides in every call; torch may surprise otherwise."""
+        root = self.graph.nodes[v]
+        while root.op.kind is Kind.LAYOUT and len(root.args) == 1:
+            root = self.graph.nodes[root.args[0]]
+        return root.op.kind is not Kind.OPAQUE and tuple(self.plan.strides[v]) == tuple(strides)
 
 
 _PRINTER = PythonPrinter()

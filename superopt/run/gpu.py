@@ -31,9 +31,14 @@ def program(
         inner.tune_on_next_call()
     constants = lifted.constants
 
+    index = lifted.device.index or 0
+
     def run(args: list[Any]) -> Sequence[Any]:
         args.extend(constants)
-        return inner(args)
+        if torch.cuda.current_device() == index:
+            return inner(args)
+        with torch.cuda.device(index):  # Triton launches on the current one
+            return inner(args)
 
     run._boxed_call = True  # type: ignore[attr-defined]
     if settings.cudagraphs and not constants:

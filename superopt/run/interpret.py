@@ -5,7 +5,8 @@ It is the fallback where nothing can be generated, and what Inductor traces on t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -72,6 +73,16 @@ def restride(x: torch.Tensor, strides: Sequence[Any]) -> torch.Tensor:
     return out if one is x else out.expand(x.shape)
 
 
+def allocator(device: torch.device) -> Callable[..., torch.Tensor]:
+    """``empty(shape, strides, dtype)`` on a device; on a GPU by the way that Inductor's code takes,
+    which costs the host a fraction of ``torch.empty``. The device must be the current one."""
+    if device.type == "cuda":
+        return torch._C._dynamo.guards._empty_strided_cuda  # type: ignore[attr-defined]
+    return lambda shape, strides, dtype: torch.empty_strided(
+        shape, strides, dtype=dtype, device=device
+    )
+
+
 def full(value: Any, shape: Sequence[Any], dtype: torch.dtype, device: torch.device) -> Any:
     return torch.full(tuple(shape), value, dtype=dtype, device=device)
 
@@ -125,8 +136,23 @@ def typed(x: Any, dtype: torch.dtype, device: torch.device) -> Any:
 
 def run_opaque(spec: Opaque, operands: Sequence[Any], sizes: Sizes) -> Any:
     """An opaque operator on operands that first get the strides it was traced with."""
+    fixed = _is_fixed(spec)
     operands = [
-        x if s is None else restride(x, realise(s, sizes))
+        x if s is None else restride(x, s if fixed else realise(s, sizes))
         for x, s in zip(operands, spec.strides, strict=True)
     ]
-    return call(*operands, substitute_sizes(spec, lambda v: realise(v, sizes)))
+    if not fixed:
+        spec = substitute_sizes(spec, lambda v: realise(v, sizes))
+    return call(*operands, spec)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_fixed(spec: Opaque) -> bool:
+    """True where no symbolic size occurs among the arguments or their strides."""
+
+    def fixed(value: Any) -> bool:
+        if isinstance(value, tuple):
+            return all(map(fixed, value))
+        return not isinstance(value, sympy.Expr)
+
+    return fixed((spec.args, spec.strides, spec.kwargs))

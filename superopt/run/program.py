@@ -18,7 +18,7 @@ from superopt.errors import RunError
 from superopt.ir.plan import Config, Kernel, Listing
 from superopt.options import cache_dir
 from superopt.run.direct import Direct
-from superopt.run.interpret import full, restride, run_opaque, typed
+from superopt.run.interpret import allocator, full, restride, run_opaque, typed
 from superopt.run.timing import milliseconds
 
 _RUNTIME = {"full": full, "restride": restride, "run_opaque": run_opaque, "typed": typed}
@@ -106,7 +106,9 @@ class Program:
     def __init__(self, listing: Listing, folder: Path) -> None:
         self.launchers = {n: Launcher(k, folder) for n, k in listing.kernels.items()}
         self.path = write_module(folder, "plan", listing.source)
-        self.module = load_module(self.path, {**_RUNTIME, **listing.names, **self.launchers})
+        empty = allocator(listing.names["DEVICE"])
+        names = {**_RUNTIME, "empty": empty, **listing.names, **self.launchers}
+        self.module = load_module(self.path, names)
         self._prepared = False
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:

@@ -1,4 +1,4 @@
-"""Models on the CPU: as accurate as eager, in inference and training, whatever becomes of weights."""
+"""Models on the CPU are as accurate as eager, in inference and training, also with new weights."""
 
 import copy
 import threading
@@ -138,7 +138,9 @@ def test_frozen_weights_are_folded_once_and_stay(monkeypatch):
     prepared = []
     call = Program.__call__
     monkeypatch.setattr(
-        Program, "__call__", lambda self, args: (prepared.append(self._prepared), call(self, args))[1]
+        Program,
+        "__call__",
+        lambda self, args: (prepared.append(self._prepared), call(self, args))[1],
     )
     model = nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 8, bias=False)).eval()
     run = compiled(model, {"freeze": True})

@@ -127,7 +127,7 @@ OUTPUTS = {
     "a value and copies of it": buffer_of_a_kept_view,
     "transposed": lambda x: (x.t() + 1, (x * 2).t(), (x @ x.t()).t()),
     "expanded": lambda x: (torch.ones(1).expand(3), (x + 1)[:1].expand(4, 6)),
-    "no-ops": lambda x: (x * 1, x + 0 * x, x.to(x.dtype), -(-x), x.reshape(4, 6)),
+    "no-ops": lambda x: (x * 1, x + 0 * x, x.to(x.dtype), x.neg().neg(), x.reshape(4, 6)),
     "channels last": lambda x: x.view(1, 2, 2, 6).to(memory_format=torch.channels_last) * 2,
     "strided": lambda x: ((x + 1).as_strided((2, 3), (1, 2)), x.as_strided((2, 3), (1, 2)).clone()),
     "unfolded": lambda x: (x.unfold(1, 3, 2), x.unfold(1, 3, 1) * 2, x.diagonal().clone()),
@@ -165,7 +165,14 @@ INPUTS = {
 
 
 def of_everything(x):
-    reduced = (x.sum(0), x.sum(), x.mean(1), x.softmax(-1), x.softmax(0), F.layer_norm(x, x.shape[1:]))
+    reduced = (
+        x.sum(0),
+        x.sum(),
+        x.mean(1),
+        x.softmax(-1),
+        x.softmax(0),
+        F.layer_norm(x, x.shape[1:]),
+    )
     return (
         x * 2, x.clone(), x + x.t().t(), x.contiguous(), F.relu(x).t(), *reduced,
         F.linear(x, torch.ones(3, x.shape[1], dtype=x.dtype)), torch.cat((x, x), 1)[:, 1:],
@@ -193,7 +200,17 @@ def integers(x):
 
 
 def booleans(x):
-    return x & ~x, x | True, x.sum(), x.any(), x * x, x + x, x ^ x, x.float() * 2, torch.where(x, 1, 2)
+    return (
+        x & ~x,
+        x | True,
+        x.sum(),
+        x.any(),
+        x * x,
+        x + x,
+        x ^ x,
+        x.float() * 2,
+        torch.where(x, 1, 2),
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8])

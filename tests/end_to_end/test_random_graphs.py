@@ -1,4 +1,4 @@
-"""Whatever torch function, every program that the search finds for it, for any card, is equal to it.
+"""Whatever torch function, every program that the search finds for it, for any card, equals it.
 
 Plans for GPUs are executed node by node, each operator by its meaning in torch, so that the algebra
 behind them is checked without a GPU. ``HYPOTHESIS_EXAMPLES`` asks for more examples than the few
@@ -11,6 +11,7 @@ import os
 
 import pytest
 import torch
+from end_to_end.checks import compiled
 from end_to_end.programs import Program, programs
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
@@ -45,7 +46,9 @@ def examples(count):
 
 def scale(p: Program) -> float:
     floating = [v for v in p.values.values() if v.is_floating_point() and v.numel()]
-    return max((float(v[v.isfinite()].abs().max()) for v in floating if v.isfinite().any()), default=1)
+    return max(
+        (float(v[v.isfinite()].abs().max()) for v in floating if v.isfinite().any()), default=1
+    )
 
 
 def agree(p: Program, got, want) -> None:
@@ -94,9 +97,40 @@ def _folder(tmp_path_factory):
 def test_every_node_of_a_class_has_its_value(p: Program):
     note(p.source)
     lifted = lift(p.trace())
-    egraph, report = saturate(lifted.graph, RULES, limits=Limits(nodes=1_500))
+    egraph, _ = saturate(lifted.graph, RULES, limits=Limits(nodes=1_500))
     args = [*p.inputs, *lifted.constants]
     check_classes(egraph, args, 1e-8 * (1 + scale(p)) ** 2)
+
+
+@examples(10)
+@given(programs(most=5))
+def test_gradients_are_eagers(p: Program):
+    """The whole way through torch.compile: joint graphs, the partition, lazy backward graphs."""
+    note(p.source)
+    torch._dynamo.reset()
+    fn = p.function()
+    got, want = gradients(p, compiled(fn, dynamic=False)), gradients(p, fn)
+    assert [g is None for g in got] == [w is None for w in want]
+    worst = max((float(w.abs().nan_to_num().max()) for w in want if w is not None), default=1.0)
+    for i, (a, b) in enumerate(zip(got, want, strict=True)):
+        if b is not None:
+            assert steps(a) == steps(b)
+            why = compare(a, b, 1e-7 * (1 + scale(p)) * (1 + worst))
+            assert why is None, f"gradient {i}: {why}"
+
+
+def steps(x: torch.Tensor) -> list[int]:
+    """The strides that matter: an axis of one element has none."""
+    return [s for n, s in zip(x.shape, x.stride(), strict=True) if n > 1]
+
+
+def gradients(p: Program, fn):
+    inputs = [x.clone().requires_grad_(x.is_floating_point()) for x in p.inputs]
+    outs = [o for o in fn(*inputs) if o.requires_grad and o.numel()]
+    wanted = [x for x in inputs if x.requires_grad]
+    if not outs or not wanted:
+        return []
+    return torch.autograd.grad([o.square().sum() for o in outs], wanted, allow_unused=True)
 
 
 def check_classes(egraph: EGraph, args, tolerance: float) -> None:
@@ -129,7 +163,9 @@ def same_value(egraph, c, node, value, known, known_law, tolerance) -> None:
     for (a, b), t in zip(pairs, types, strict=True):
         if t is None:
             continue
-        a, b = (v if isinstance(v, torch.Tensor) else torch.tensor(v, dtype=t.dtype) for v in (a, b))
+        a, b = (
+            v if isinstance(v, torch.Tensor) else torch.tensor(v, dtype=t.dtype) for v in (a, b)
+        )
         assert (a.dtype, tuple(a.shape)) == (t.dtype, t.shape), f"{node.law}: {node.op}{node.attrs}"
         why = compare(a, b, tolerance)
         assert why is None, f"{node.law} (against {known_law}): {node.op}{node.args}: {why}"

@@ -17,7 +17,7 @@ def blocks(writer: Writer, group: int) -> str:
 def programs(writer: Writer) -> str:
     """In a launch: how many blocks of BN columns all groups have together."""
     groups = range(len(writer.problem.groups))
-    return " + ".join(_blocks(writer, g, "triton.cdiv", 'constants["BN"]') for g in groups)
+    return " + ".join(_blocks(writer, g, "_ceil", 'constants["BN"]') for g in groups)
 
 
 def corner(writer: Writer, group: int) -> str:

@@ -31,6 +31,10 @@ $parameters
 $body
 
 
+def _ceil(a, b):
+    return -(-a // b)
+
+
 def launch($arguments, config):
     """Run the kernel; see superopt.ir.plan.Kernel."""
     constants = dict(config.constants)
@@ -57,9 +61,9 @@ def _dot(a, b, acc, INTERPRET: tl.constexpr):
 """
 
 # A block's products are summed on their own where lanes multiply in fp32: two short sums round
-# less than one as long as K.
+# less than one as long as K. Written as a difference, since Triton makes one sum of acc + dot.
 _FUSED = 'tl.dot(a, b, acc, input_precision="$precision")'
-_APART = 'acc + tl.dot(a, b, input_precision="ieee")'
+_APART = 'acc - tl.dot(-a, b, input_precision="ieee")'
 
 
 @dataclass

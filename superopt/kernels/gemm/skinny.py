@@ -64,7 +64,7 @@ def emit(site: Site) -> Kernel:
 def _draft(writer: Writer, configs: tuple[Config, ...], body: list[str], tma: bool) -> Draft:
     """The draft of a body: its parameters, and the launch that fills them."""
     problem = writer.problem
-    setup = [f'grid = ({programs(writer)}, triton.cdiv({writer.dim(problem.M)}, constants["BM"]))']
+    setup = [f'grid = ({programs(writer)}, _ceil({writer.dim(problem.M)}, constants["BM"]))']
     parameters = [(name, slot.pointer, name) for name, slot in writer.pointers()]
     constants: list[tuple[str, object, str]] = []
     if tma:

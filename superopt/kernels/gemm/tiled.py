@@ -79,8 +79,8 @@ def _draft(
     p = writer.problem
     parameters = [(name, slot.pointer, name) for name, slot in writer.pointers()]
     setup = ['BM, BN, BK = (constants[name] for name in ("BM", "BN", "BK"))']
-    widths = [f"triton.cdiv({writer.dim(p.N(g))}, BN)" for g in range(len(p.groups))]
-    tiles = f"triton.cdiv({writer.dim(p.M)}, BM) * ({' + '.join(widths)})"
+    widths = [f"_ceil({writer.dim(p.N(g))}, BN)" for g in range(len(p.groups))]
+    tiles = f"_ceil({writer.dim(p.M)}, BM) * ({' + '.join(widths)})"
     setup.append(f"grid = (min({site.sms}, {tiles}),)" if tma else f"grid = ({tiles},)")
     if not tma:
         return Draft(NAME, body, setup, configs, parameters, dot=True)

@@ -22,7 +22,7 @@ def $name($parameters, BLOCK: tl.constexpr, WIDE: tl.constexpr):
 
 
 def launch($parameters, config):
-    grid = (triton.cdiv($numel, config["BLOCK"]),)
+    grid = (-(-($numel) // config["BLOCK"]),)
     $name[grid](
         $arguments, BLOCK=config["BLOCK"], WIDE=$wide,
         num_warps=config.num_warps, num_stages=config.num_stages,
@@ -48,7 +48,7 @@ def $name($parameters, BLOCK_R: tl.constexpr, WIDE: tl.constexpr):
 
 
 def launch($parameters, config):
-    grid = (triton.cdiv($rows, config["BLOCK_R"]),)
+    grid = (-(-($rows) // config["BLOCK_R"]),)
     $name[grid](
         $arguments, BLOCK_R=config["BLOCK_R"], WIDE=$wide,
         num_warps=config.num_warps, num_stages=config.num_stages,
