@@ -5,9 +5,10 @@ slow to parse at scale. Division of labour: egglog finds the matches of every le
 the equivalence; guards and right sides are Python, run once per match with full types. That is how
 each e-node gets the law that made it, although egglog gives no proofs.
 
-Every e-node is made by one ``let``, so the value of that name tells the class of the node. A name
-may not end in a digit: egglog 13.2 makes fresh names by adding digits and then confuses them, so
-that ``(f $e8 $e81)`` may become ``(f $e81 $e81)``.
+Node i is the value of ``(node i)``, which tells its class. Unions are facts that one rule turns
+into unions, since egglog rebuilds the e-graph after every union that is a command of its own. And
+no ``let`` is used: egglog 13.2 makes fresh names by adding digits to those of globals and confuses
+them, so that ``(f $e8 $e81)`` may become ``(f $e81 $e81)``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ from superopt.ir.expr import Apply, Expr, Var
 from superopt.rule import Rule
 
 _SPAN = b.RustSpan("superopt", 0, 0)
+_PRELUDE = """
+(sort T)
+(function node (i64) T :no-merge)
+(relation same (T T))
+(ruleset merge)
+(rule ((same a b)) ((union a b)) :ruleset merge)
+"""
 
 
 class Interner:
@@ -57,6 +65,7 @@ class Engine:
         self._attrs = Interner()
         self._declared: set[str] = set()
         self._pending: list[Any] = []
+        self._unions: list[Any] = []
         self._rules = {r.name: r for r in rules}
         self._columns = {r.name: _columns(r) for r in rules}
         self._declare_rules(rules)
@@ -65,27 +74,31 @@ class Engine:
 
     def add(self, index: int, op: str, args: Sequence[int], attrs: Sequence[Any]) -> None:
         """Make node ``index`` (queued until ``flush``)."""
-        call = [_var(_node(a)) for a in args]
-        call += [b.Lit(_SPAN, b.Int(self._attrs.number(v))) for v in attrs]
-        name = self._constructor(op, len(args), len(attrs))
-        self._pending.append(_action(b.Let(_SPAN, _node(index), b.Call(_SPAN, name, call))))
+        operands = [_node(a) for a in args]
+        operands += [_number(self._attrs.number(v)) for v in attrs]
+        term = b.Call(_SPAN, self._constructor(op, len(args), len(attrs)), operands)
+        self._pending.append(_action(b.Set(_SPAN, "node", [_number(index)], term)))
 
     def union(self, left: int, right: int) -> None:
         """State that two nodes have one value (queued until ``flush``)."""
-        self._pending.append(_action(b.Union(_SPAN, _var(_node(left)), _var(_node(right)))))
+        fact = b.Call(_SPAN, "same", [_node(left), _node(right)])
+        self._unions.append(_action(b.Expr_(_SPAN, fact)))
 
     def flush(self) -> None:
-        """Hand all queued commands to egglog."""
-        commands, self._pending = self._pending, []
-        if commands:
-            self._run(commands)
+        """Hand all that is queued to egglog."""
+        nodes, unions = self._pending, self._unions
+        self._pending, self._unions = [], []
+        if nodes:
+            self._run(nodes)
+        if unions:
+            self._run([*unions, _step("merge")])
 
     # -- searching -----------------------------------------------------------------------------
 
     def search(self, group: str) -> None:
         """One iteration of the rules of a group; matches appear in the next ``snapshot``."""
         self.flush()
-        self._run([b.RunSchedule(b.Run(_SPAN, b.RunConfig(group)))])
+        self._run([_step(group)])
 
     def snapshot(
         self, count: int, group: str | None = None
@@ -98,11 +111,9 @@ class Engine:
         """
         self.flush()
         functions = self._egraph.freeze().functions
+        values = {self._egraph.value_to_i64(r.inputs[0]): r.output for r in functions["node"].rows}
         smallest: dict[Any, int] = {}
-        canon = []
-        for i in range(count):
-            value = functions[_node(i)].rows[0].output
-            canon.append(smallest.setdefault(value, i))
+        canon = [smallest.setdefault(values[i], i) for i in range(count)]
         matches = {
             name: [self._row(row.inputs, columns, smallest) for row in functions[f"m_{name}"].rows]
             for name, columns in self._columns.items()
@@ -131,24 +142,21 @@ class Engine:
         return name
 
     def _declare_rules(self, rules: Sequence[Rule]) -> None:
-        self._run(self._parse("(sort T)"))
-        for group in dict.fromkeys(
-            ["recognition", "algebra", "kernels", *(r.group for r in rules)]
-        ):
-            self._run(self._parse(f"(ruleset {group})"))
-        text = []
+        # One text a rule: spans carry their whole text about, so that one long text is slow.
+        groups = dict.fromkeys(["recognition", "algebra", "kernels", *(r.group for r in rules)])
+        self._run(self._parse(_PRELUDE + "".join(f"(ruleset {group})" for group in groups)))
         for rule in rules:
             columns = self._columns[rule.name]
             sorts = " ".join(sort for _, sort in columns)
             names = " ".join(name for name, _ in columns)
             body = " ".join(f"(= r{i} {self._pattern(p)})" for i, p in enumerate(rule.patterns))
-            text.append(f"(relation m_{rule.name} ({sorts}))")
-            text.append(
-                f"(rule ({body}) ((m_{rule.name} {names})) "
-                f':ruleset {rule.group} :name "{rule.name}")'
+            self._run(
+                self._parse(
+                    f"(relation m_{rule.name} ({sorts}))"
+                    f"(rule ({body}) ((m_{rule.name} {names})) "
+                    f':ruleset {rule.group} :name "{rule.name}")'
+                )
             )
-        if text:
-            self._run(self._parse("\n".join(text)))
 
     def _pattern(self, e: Expr) -> str:
         if isinstance(e, Var):
@@ -193,14 +201,18 @@ def _columns(rule: Rule) -> list[tuple[str, str]]:
     return roots + [(f"v_{v}", sorts[v]) for v in rule.variables]
 
 
-def _node(i: int) -> str:
-    """The name of node i in egglog."""
-    return f"$e{i}_"
+def _number(i: int) -> Any:
+    return b.Lit(_SPAN, b.Int(i))
 
 
-def _var(name: str) -> Any:
-    return b.Var(_SPAN, name)
+def _node(i: int) -> Any:
+    return b.Call(_SPAN, "node", [_number(i)])
 
 
 def _action(action: Any) -> Any:
     return b.ActionCommand(action)
+
+
+def _step(ruleset: str) -> Any:
+    """One iteration of a ruleset."""
+    return b.RunSchedule(b.Run(_SPAN, b.RunConfig(ruleset)))
