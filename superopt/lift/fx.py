@@ -22,6 +22,7 @@ from superopt.ir.expr import Expr, Ref
 from superopt.ir.graph import Graph
 from superopt.ir.lifted import Lifted, Output
 from superopt.ir.types import TensorType, TupleType, Type
+from superopt.lift import derivatives as _derivatives  # noqa: F401  (enters its lifters)
 from superopt.lift.aten import LIFTERS
 from superopt.lift.operands import Unmodelled, operand, promoted
 from superopt.ops.op import Kind, Op

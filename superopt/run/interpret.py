@@ -153,6 +153,6 @@ def _is_fixed(spec: Opaque) -> bool:
     def fixed(value: Any) -> bool:
         if isinstance(value, tuple):
             return all(map(fixed, value))
-        return not isinstance(value, sympy.Expr)
+        return not isinstance(value, sympy.Basic)
 
     return fixed((spec.args, spec.strides, spec.kwargs))
