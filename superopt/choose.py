@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from superopt.fallback import inductor
 from superopt.options import Options
 from superopt.run.timing import interleaved
 
@@ -67,8 +68,6 @@ def _race(
 
 
 def _rival(gm: torch.fx.GraphModule, inputs: Sequence[Any], mode: str) -> Call | None:
-    from superopt.backend import inductor
-
     try:
         return inductor(copy.deepcopy(gm), list(inputs), mode)
     except Exception as e:  # no rival is no reason not to run ours

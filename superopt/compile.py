@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from superopt import session
-from superopt.backend import as_error, warn_fallback
 from superopt.cost import Card, detect_card, load_card
+from superopt.fallback import as_error, warn_fallback
 from superopt.ir.lifted import Lifted
 from superopt.ir.plan import Plan, Step
 from superopt.lift import lift

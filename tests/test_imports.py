@@ -24,14 +24,16 @@ ORDER = (
     ("kernels",),
     ("blocks", "cost", "extract", "lift", "lower", "run", "saturate", "schedule"),
     ("pipeline",),
-    ("choose", "compile", "backend"),
+    ("fallback",),
+    ("choose",),
+    ("compile",),
+    ("backend",),
     ("trace",),
     ("doctor", "demo"),
     ("__main__",),
 )
-# An operator's entry is made of expressions, and an expression applies operators. A plan that fails
-# in its first run falls back as the backend does.
-MUTUAL = (("ir", "ops"), ("choose", "compile", "backend"))
+# An operator's entry is made of expressions, and an expression applies operators.
+MUTUAL = (("ir", "ops"),)
 KERNELS_READ_BY = ("cost", "lower", "schedule")
 DATA = {"rules": {"rule", "ops", "ir"}, "costmodels": set()}
 FOREIGN = {
