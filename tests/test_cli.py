@@ -52,7 +52,7 @@ def test_doctor_finds_nothing_wrong_here(capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     for name in (*doctor.PACKAGES, *doctor.CHECKS):
         assert name in out
-    assert torch.__version__ in out
+    assert torch.__version__.split("+")[0] in out
     assert max(map(len, out.splitlines())) <= cli.WIDTH
 
 
