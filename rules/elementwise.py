@@ -44,12 +44,19 @@ commutativity = [_commutes(op) for op in COMMUTATIVE]
 # -- numbers ---------------------------------------------------------------------------------------
 
 
+def moderate(value: float, dtype: torch.dtype) -> bool:
+    """True for a factor far from where products of this dtype over- or underflow."""
+    most = torch.finfo(dtype).max ** 0.25
+    return 1 / most <= abs(value) <= most
+
+
 @rule(numeric="reassociates")
 def scale_twice(x, a, b, d):
     """(x * a) * b = x * (a * b), for numbers a and b."""
     yield x * scalar(a, d) * scalar(b, d)
-    require(x.dtype.is_floating_point and math.isfinite(a * b), "the product is a number")
-    require(a * b != 0 or a == 0 or b == 0, "the product does not underflow")
+    require(x.dtype.is_floating_point, "integers wrap")
+    require(all(moderate(v, d) for v in (a, b, a * b)), "nothing over- or underflows in between")
+    require(a * b != 1, "x would be a product of itself, and of every power of a")
     yield x * scalar(a * b, d)
 
 
@@ -74,7 +81,7 @@ def column_leaves_product(x, r, g):
 def divide_by_number(x, a, d):
     """x / a = x * (1 / a), for a number a other than zero."""
     yield x / scalar(a, d)
-    require(a != 0 and math.isfinite(1 / a) and 1 / a != 0, "a has an inverse")
+    require(moderate(a, d), "a has an inverse, and neither of them is extreme")
     yield x * scalar(1 / a, d)
 
 

@@ -107,6 +107,24 @@ def _has_row(body) -> bool:
     return isinstance(body, Apply) and (body.op.kind is Kind.ROW or any(map(_has_row, body.args)))
 
 
+def _scaled(body) -> bool:
+    """True for a body times a number. Another number would not stand beside it: two in a row are
+    one by a law of their own, and where numbers cancel there would be no end of them."""
+    return isinstance(body, Apply) and body.op is mul and any(_is_number(a) for a in body.args)
+
+
+def _is_number(body) -> bool:
+    return isinstance(body, Apply) and body.op is scalar
+
+
+def _scales_x(body) -> bool:
+    """True where a prologue begins with a number times x."""
+    if not isinstance(body, Apply):
+        return False
+    begins = _scaled(body) and any(isinstance(a, Hole) and a.kind == "x" for a in body.args)
+    return begins or any(map(_scales_x, body.args))
+
+
 # -- the kernel ------------------------------------------------------------------------------------
 
 
@@ -161,6 +179,7 @@ def _epilogue(op, place=0, arity=1, number=None, attrs=()):
         require(len(groups) == 1, "one output")
         require(all(y.ndim > 0 for y in ys), "numbers stand in bodies")
         ((indices, body),) = groups
+        require(not (numeral and op is mul and _scaled(body)), "two numbers are one")
         extras = [Hole("in", len(es.items) + j, y.type) for j, y in enumerate(ys)]
         after = _join(op, _arranged(arity, {place: body, **fixed}, extras), values)
         _epilogue_fits(body, after)
@@ -235,6 +254,7 @@ def _prologue(op, place=0, arity=1, number=None, attrs=()):
         before = op(*_arranged(arity, {place: x, **fixed}, ys), *values)
         yield gemm(before, ws, es, prologue, groups)
         require(x.ndim > 0 and all(y.ndim > 0 for y in ys), "numbers stand in bodies")
+        require(not (numeral and op is mul and _scales_x(prologue)), "two numbers are one")
         extras = [Hole("in", len(es.items) + j, y.type) for j, y in enumerate(ys)]
         inner = _arranged(arity, {place: Hole("x", 0, x.type), **fixed}, extras)
         body = _around(prologue, before, _join(op, inner, values))

@@ -1,7 +1,8 @@
 """An FX graph of ATen calls, as AOTAutograd makes it, becomes a graph of our own typed terms.
 
-What has no model becomes an opaque operator that keeps its place; there is no graph that is refused
-for what it computes. Nothing here branches on a symbolic size.
+What has no model becomes an opaque operator that keeps its place; no graph is refused for what it
+computes, unless it computes with sizes that depend on data. Nothing here branches on a symbolic
+size.
 """
 
 from __future__ import annotations

@@ -169,6 +169,8 @@ class _Writer:
         node = self.graph.nodes[v]
         if node.op.name == "scalar":
             return self._number(node.attrs[0])
+        if node.op.name == "pack":
+            return "(" + "".join(f"{self._value(a)}, " for a in node.args) + ")"
         return f"v{v}"
 
     def _number(self, value: Any) -> str:

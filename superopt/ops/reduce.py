@@ -32,7 +32,10 @@ def _reduce(name: str, fn: Callable[..., Any], triton: str) -> Op:
 
 # In Triton: ``{0}`` is the row with lanes beyond its end set to the fold's neutral element,
 # ``{size}`` the number of elements folded.
-sum_ = _reduce("sum", lambda x, axes: x.sum(axes, keepdim=True), "tl.sum({0}, 1)[:, None]")
+# Integers keep their dtype here, and wrap; torch's own promotion is a cast of the lifted graph.
+sum_ = _reduce(
+    "sum", lambda x, axes: x.sum(axes, keepdim=True, dtype=x.dtype), "tl.sum({0}, 1)[:, None]"
+)
 mean = _reduce(
     "mean", lambda x, axes: x.mean(axes, keepdim=True), "(tl.sum({0}, 1)[:, None] / {size})"
 )

@@ -7,6 +7,7 @@ at hand; hypothesis shrinks it, and a failure shows text that can be pasted and 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -97,6 +98,31 @@ class Program:
         self.lines.append(f"{name} = {text}")
         self.values[name] = value
         return name
+
+
+def stacked(p: Program, layers: int) -> Program:
+    """The program as a layer, several times, with weights of its own each time.
+
+    ``x0`` runs through the layers; each adds the mean of its last output to it.
+    """
+    out = Program(p.dtype, p.seed)
+    h = out.input(*p.inputs[0].shape)
+    for k in range(layers):
+        names = {"x0": h}
+        for i, x in enumerate(p.inputs[1:], 1):
+            names[f"x{i}"] = out.input(*x.shape, integer=not x.is_floating_point())
+        for line in [
+            *p.lines,
+            f"{p.outputs[-1]}_ = x0 + {p.outputs[-1]}.mean().to(x0.dtype) * 0.1",
+        ]:
+            name, text = line.split(" = ", 1)
+            text = re.sub(r"\b[tx]\d+\b", lambda m: names[m.group()], text)
+            names[name] = f"t{k}_{len(out.lines)}"
+            out.lines.append(f"{names[name]} = {text}")
+        h = names[f"{p.outputs[-1]}_"]
+    out.outputs = [h, *(names[o] for o in p.outputs if o != "x0")]
+    out.values.update(p.values)  # for the scale of what is compared
+    return out
 
 
 class _Writer:

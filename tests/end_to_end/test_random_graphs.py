@@ -12,7 +12,7 @@ import os
 import pytest
 import torch
 from end_to_end.checks import compiled
-from end_to_end.programs import Program, programs
+from end_to_end.programs import Program, programs, stacked
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
@@ -100,6 +100,23 @@ def test_every_node_of_a_class_has_its_value(p: Program):
     egraph, _ = saturate(lifted.graph, RULES, limits=Limits(nodes=1_500))
     args = [*p.inputs, *lifted.constants]
     check_classes(egraph, args, 1e-8 * (1 + scale(p)) ** 2)
+
+
+@examples(10)
+@given(programs(most=4), st.integers(2, 4), st.sampled_from(["cpu", "h200"]))
+def test_stacks_of_a_program_compute_it(p: Program, layers: int, card: str):
+    """Repeated blocks are solved once and put together again."""
+    if not p.inputs[0].is_floating_point() or p.values[p.outputs[-1]].numel() == 0:
+        return
+    if p.values[p.outputs[-1]].dtype == torch.bool:
+        return
+    p = stacked(p, layers)
+    note(p.source)
+    lifted = lift(p.trace())
+    found = search(lifted.graph, load_card(card), RULES, Options(nodes=2_000, k=2))
+    args = [*p.inputs, *lifted.constants]
+    for plan in found.plans:
+        agree(p, interpret(plan.graph, args, {}, CPU)[: plan.graph.visible], eager(p))
 
 
 @examples(10)

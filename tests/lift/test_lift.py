@@ -84,6 +84,11 @@ CASES = {
     "conv": lambda x: F.conv1d(x[None], torch.ones(2, 4, 3)),
     "complex": lambda x: torch.fft.rfft(x).abs(),
     "attention": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None]),
+    "signs_of_zero": lambda x: torch.copysign(x, -0.0) + 2 * torch.copysign(x, 0.0),
+    "two_layouts": lambda x: torch.cdist(x.t(), x.t().contiguous()) + torch.cdist(x.t(), x.t()),
+    "numbers_only": lambda x: torch.full((), 2.0) * torch.full((), 3.0) + torch.ones(()),
+    "variance_of_a_number": lambda x: x.sum().var(correction=0) + x.sum().sum(0).softmax(0),
+    "copied_over": lambda x: torch.zeros_like(x).copy_(x[0]) + x.clone().copy_(INTS),
     "several": lambda x: (x + 1, x * 2, x),
 }
 
@@ -129,3 +134,34 @@ def test_equal_pure_calls_are_one_node():
 def test_outputs_know_whose_memory_they_are():
     _, _, (found,) = lifted(lambda x: (x + 1, x.clone()), X)
     assert [o.storage for o in found.outputs] == ["output:0", "output:1"]
+
+
+def test_sizes_that_depend_on_data_are_an_error_that_names_them():
+    from torch._dynamo import config
+
+    from superopt.errors import LiftError
+
+    captured = config.patch(capture_dynamic_output_shape_ops=True)
+    with captured, pytest.raises(Exception, match="depend on data") as caught:
+        lifted(lambda x: x[x > 0].view(-1, 1), X)
+    assert isinstance(getattr(caught.value, "inner_exception", caught.value), LiftError)
+
+
+def test_a_lifter_that_fails_makes_the_call_opaque(monkeypatch):
+    from superopt.lift.aten import LIFTERS
+
+    def broken(*args, **kwargs):
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setitem(LIFTERS, torch.ops.aten.clamp.default, broken)
+    got, want, (found,) = lifted(lambda x: x.clamp(-1, 1) * 2, X)
+    close(got, want)
+    assert found.opaque == ["aten.clamp.default"]
+
+
+def test_saved_tensors_have_the_strides_that_they_come_with():
+    traced = torch.fx.symbolic_trace(lambda x: x)
+    (x, *_) = traced.graph.nodes
+    x.meta["val"] = torch.empty(2, 3, 4)
+    found = lift(traced, example=[torch.empty(2, 4, 3).transpose(1, 2)])
+    assert found.graph.input_strides == {0: (12, 1, 3)}
