@@ -6,44 +6,13 @@ level may read folds of lower levels, as the variance reads the mean), and then 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from superopt.errors import LowerError
 from superopt.ir.dims import Dim, same
 from superopt.ir.expr import Apply, Expr
-from superopt.ops import amax, exp, log, mean, rsqrt, scalar, sum_
+from superopt.kernels.rows import ROWS
 from superopt.ops.op import Kind
-
-
-def _last(x: Expr) -> tuple[int, ...]:
-    return (x.ndim - 1,)
-
-
-def _rms(x: Expr, eps: float) -> Expr:
-    return x * rsqrt(mean(x * x, _last(x)) + scalar(eps, x.dtype))
-
-
-def _standardise(x: Expr, eps: float) -> Expr:
-    d = x - mean(x, _last(x))
-    return d * rsqrt(mean(d * d, _last(x)) + scalar(eps, x.dtype))
-
-
-def _softmax(x: Expr) -> Expr:
-    e = exp(x - amax(x, _last(x)))
-    return e / sum_(e, _last(x))
-
-
-def _log_softmax(x: Expr) -> Expr:
-    d = x - amax(x, _last(x))
-    return d - log(sum_(exp(d), _last(x)))
-
-
-_MEANINGS: dict[str, Callable[..., Expr]] = {
-    "rms": _rms,
-    "standardise": _standardise,
-    "softmax": _softmax,
-    "log_softmax": _log_softmax,
-}
 
 
 def unfold(expr: Expr) -> Expr:
@@ -55,7 +24,7 @@ def unfold(expr: Expr) -> Expr:
             return e
         if e not in memo:
             args = tuple(map(go, e.args))
-            meaning = _MEANINGS.get(e.op.name)
+            meaning = ROWS.get(e.op.name)
             memo[e] = meaning(*args, *e.attrs) if meaning else Apply(e.op, args, e.attrs)
         return memo[e]
 
@@ -93,7 +62,7 @@ def check(expr: Expr, width: Dim) -> None:
     for e in applications(expr):
         if e.op.kind is Kind.REDUCE:
             (operand,) = e.args
-            if e.attrs[0] != _last(operand) or not same(operand.shape[-1], width):
+            if e.attrs[0] != (operand.ndim - 1,) or not same(operand.shape[-1], width):
                 raise LowerError(f"{e} does not fold the rows of the product's operand")
         elif e.op.name != "scalar" and e.op.kind is not Kind.POINTWISE:
             raise LowerError(f"{e.op.name} cannot stand in a product's prologue")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from superopt.ir.expr import Apply, Expr, Ref
 from superopt.ir.graph import Graph, Node
 from superopt.ir.types import tensor
-from superopt.kernels.region.rows import ROWS
+from superopt.kernels.rows import ROWS
 from superopt.kernels.spelling import narrow, spell, widen
 from superopt.ops.op import Kind
 from superopt.ops.reduce import NEUTRAL

@@ -10,7 +10,7 @@ import torch
 from superopt.ir.dims import Dim, is_static, product, same
 from superopt.ir.graph import Graph, Node
 from superopt.ir.types import TensorType, tensor
-from superopt.kernels.region.rows import ROWS
+from superopt.kernels.rows import ROWS
 from superopt.kernels.spelling import register, supported
 from superopt.ops.infer import broadcast
 from superopt.ops.op import Kind
