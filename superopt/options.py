@@ -27,7 +27,8 @@ class Options:
     rival          Inductor's compile of the same graph takes part in the measurement
     strict         an error in any stage is raised instead of falling back
     freeze         weights may be treated as constants; they can no longer be updated
-    lam            weight of memory traffic and launches beside latency (option name: "lambda")
+    lam            weight of launches, copied and spilled bytes and peak memory beside latency
+                   (option name: "lambda")
     k              how many of the best plans to consider
     card           cost model to price with: a name, or a path of a .toml; the machine's own if None
     rules          rule files to load beside the built-in laws

@@ -18,6 +18,7 @@ from superopt.cost import Card, NodePricer, objective, price_plan
 from superopt.extract import Extraction, extract_graphs
 from superopt.ir.graph import Graph
 from superopt.ir.plan import Plan
+from superopt.lower import spilled_bytes
 from superopt.ops import COMMUTATIVE
 from superopt.options import Options
 from superopt.rule import Rule
@@ -81,7 +82,12 @@ def search(graph: Graph, card: Card, rules: Sequence[Rule], options: Options) ->
             continue
         with found.stage("price"):
             precision = torch.get_float32_matmul_precision()
-            plan.price = price_plan(plan, card, lam=options.lam, precision=precision)
+            spilled = 0.0
+            if options.lam > 0 and card.arch > 0:
+                spilled = spilled_bytes(plan, card.arch, card.sms, precision=precision)
+            plan.price = price_plan(
+                plan, card, lam=options.lam, precision=precision, spilled=spilled
+            )
         distinct[_outline(plan)] = plan
     found.plans = list(distinct.values())
     found.plans.sort(key=lambda p: objective(p.price, options.lam))  # type: ignore[arg-type]

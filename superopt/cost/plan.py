@@ -25,12 +25,13 @@ def price_plan(
     lam: float = 0.0,
     burden: Burden = BURDEN,
     precision: str = "highest",
+    spilled: float = 0.0,
 ) -> PlanPrice:
     """Sums over the steps of one call; steps placed "once" cost nothing but the memory they keep.
 
     ``seconds`` is the latency, infinite when a kernel cannot run on the card; ``objective`` is
     latency + lam * C. A value that the step before has just written counts as cached when it fits
-    in the L2 of a card whose ``l2_gbs`` is known.
+    in the L2 of a card whose ``l2_gbs`` is known. ``spilled`` is what its kernels spill, in bytes.
     """
     works = [
         NOTHING if s.placement == "once" else work_of(s, plan, card, precision) for s in plan.steps
@@ -48,6 +49,7 @@ def price_plan(
         traffic=math.fsum(w.read + w.write for w in works),
         peak_bytes=peak_bytes(plan),
         copied=math.fsum(_copied(s, w, plan.graph) for s, w in zip(plan.steps, works, strict=True)),
+        spilled=spilled,
     )
     total = objective(price, lam, burden)
     return PlanPrice(**{**vars(price), "objective": total})

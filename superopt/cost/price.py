@@ -73,7 +73,8 @@ class Burden:
         + peak * peak bytes.
 
     The weights are a choice, not a measurement: one microsecond for a launch, and for a megabyte
-    of anything else. Before a kernel is assembled its spills are unknown and count 0.
+    of anything else. Spills are known once kernels are assembled: they count for whole plans, where
+    lam is not 0, and never for the nodes of an e-graph.
     """
 
     launch: float = 1e-6
@@ -94,14 +95,18 @@ BURDEN = Burden()
 
 @dataclass(frozen=True)
 class PlanPrice(Price):
-    """A plan's price with the bytes that its copies move, and its objective in seconds."""
+    """A plan's price with the bytes that its copies move and that its kernels spill, and its
+    objective in seconds."""
 
     copied: float = 0.0
+    spilled: float = 0.0
     objective: float = 0.0
 
 
 def objective(price: Price, lam: float, burden: Burden = BURDEN) -> float:
     """latency + lam * C, in seconds: what extraction makes small. lam = 0 is pure latency."""
-    copied = price.copied if isinstance(price, PlanPrice) else 0.0
-    burdens = burden.seconds(price.launches, copied, 0, price.peak_bytes)
+    copied, spilled = 0.0, 0.0
+    if isinstance(price, PlanPrice):
+        copied, spilled = price.copied, price.spilled
+    burdens = burden.seconds(price.launches, copied, spilled, price.peak_bytes)
     return price.seconds + lam * burdens
