@@ -114,7 +114,8 @@ def main() -> None:
         f"{os.cpu_count()} cores, torch {torch.__version__}, Python {platform.python_version()}, "
         f"{datetime.date.today()}; priced for {args.card}; median of {args.repeats}.",
         "",
-        "| layers | nodes | lift | saturate | extract | split + schedule + price | more MB |",
+        "| layers | nodes | lift | saturate | extract | split + schedule + price | "
+        "MB above tracing's peak |",
         "|---|---|---|---|---|---|---|",
     ]
     for layers in args.layers:

@@ -62,7 +62,7 @@ def test_gradients_are_as_accurate_as_eager(name):
     eager = gradients(model, model, inputs)
     ours = gradients(compiled(model), model, inputs)
     wide = [x.double() if x.is_floating_point() else x for x in inputs]
-    no_worse_than_eager(ours, eager, gradients(model.double(), model, wide), factor=1.5)
+    no_worse_than_eager(ours, eager, gradients(model.double(), model, wide), factor=1.25)
     assert {r.role for r in superopt.records()} == {"forward", "backward"} and own_plans()
 
 

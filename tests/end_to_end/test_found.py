@@ -9,6 +9,7 @@ from superopt.cost import load_card
 from superopt.lift import lift
 from superopt.options import Options
 from superopt.pipeline import search
+from superopt.run.interpret import interpret
 from superopt.shelf import load_rules
 from superopt.trace import trace
 
@@ -68,9 +69,17 @@ def test_plans_for_another_card_run_where_nothing_is_generated(card):
 def test_constants_that_cancel_do_not_multiply(a, b):
     """x joined with (x a) b would hold every power of a."""
     x, w = torch.randn(4, 16), torch.randn(8, 16)
+
+    def fn(x, w):
+        return F.linear(x * a, w * b) * 2
+
     with torch.no_grad():
-        traced = trace(lambda x, w: F.linear(x * a, w * b) * 2, x, w)
+        traced = trace(fn, x, w)
     lifted = lift(traced.graph, traced.params)
-    found = search(lifted.graph, load_card("h200"), load_rules(), Options())
-    assert found.blocks[0].report.stop == "saturated"
-    assert found.blocks[0].report.nodes < 1000
+    for card in ("h200", "t4"):
+        found = search(lifted.graph, load_card(card), load_rules(), Options(k=5))
+        assert found.blocks[0].report.stop == "saturated"
+        assert found.blocks[0].report.nodes < 1000
+        for plan in found.plans:
+            (got,) = interpret(plan.graph, [x, w], {}, torch.device("cpu"))
+            torch.testing.assert_close(got, fn(x, w))
